@@ -1,0 +1,206 @@
+"""Settings: the only module that reads the environment and configuration files.
+
+A value comes from the first of: a command-line flag, an environment variable ``STANDFAST_<NAME>``, the configuration
+file, the default. ``SETTINGS`` is the one table of them; ``docs/settings.md`` is checked against it.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from standfast.errors import ConfigError
+
+
+class Policy(StrEnum):
+    """How far a repair may go."""
+
+    OFF = "off"
+    """Forward untouched, look at nothing."""
+    OBSERVE = "observe"
+    """Diagnose, change nothing."""
+    LOSSLESS = "lossless"
+    """Send again the bytes that were sent before, where the meaning is the same."""
+    ISOLATE = "isolate"
+    """Also freeze volatile text in the system prompt and tell its new value at the tail."""
+
+
+def _state_dir() -> Path:
+    base = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
+    return Path(base).expanduser() / "standfast"
+
+
+@dataclass(frozen=True, slots=True)
+class Upstream:
+    """One place to send requests to."""
+
+    name: str
+    url: str
+    """Scheme, host and an optional path in front of the API's own (``https://openrouter.ai/api``)."""
+    models: tuple[str, ...] = ()
+    """Shell patterns of model names that go here; none: every model."""
+    path: str = ""
+    """Path prefix of the gateway that selects it and is taken off, as ``/anthropic``."""
+    policy: Policy | None = None
+    """Overrides the gateway's policy."""
+    billing_block: str = "pin"
+    """What to do with a client's per-request billing block in the system prompt: pin or leave."""
+
+    def takes_model(self, model: str) -> bool:
+        """Whether a request for this model may go here."""
+        return not self.models or any(fnmatchcase(model, pattern) for pattern in self.models)
+
+
+def _setting(default: Any, text: str, *, secret: bool = False) -> Any:
+    metadata = {"help": text, "secret": secret}
+    if callable(default):
+        return field(default_factory=default, metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All settings, resolved."""
+
+    host: str = _setting("127.0.0.1", "Address to listen on. Anything but loopback wants a gateway_key.")
+    port: int = _setting(8790, "Port to listen on.")
+    workers: int = _setting(1, "Worker processes; they share one ledger.")
+    policy: Policy = _setting(Policy.LOSSLESS, "off, observe, lossless or isolate.")
+    gateway_key: str = _setting("", "If set, callers must send it as x-standfast-key.", secret=True)
+    max_body_mb: int = _setting(64, "Larger request bodies are answered 413.")
+    connect_timeout: float = _setting(10.0, "Seconds to reach an upstream.")
+    read_timeout: float = _setting(600.0, "Seconds without a byte from the upstream.")
+    shutdown_timeout: float = _setting(30.0, "Seconds that running responses get at shutdown.")
+    budget_ms: float = _setting(5.0, "Milliseconds of planning per 100 KB of body; over it the original goes out.")
+    state_dir: Path = _setting(_state_dir, "Folder of the ledger and the models.")
+    ledger: str = _setting("sqlite", "sqlite (survives restarts, shared by workers) or memory.")
+    ledger_disk_mb: int = _setting(1024, "Size of the ledger on disk; the oldest requests go first.")
+    ledger_memory_mb: int = _setting(256, "Size of the ledger's cache in memory, per worker.")
+    engine_model: Path = _setting(Path, "GGUF file for the embedded engine; empty: the one installed by setup.")
+    engine_threads: int = _setting(0, "Threads of the embedded engine; 0: the physical cores, at most 8.")
+    engine_slots: int = _setting(2, "Contexts that the embedded engine keeps side by side.")
+    engine_context: int = _setting(8192, "Tokens per slot of the embedded engine.")
+    engine_requantise: bool = _setting(True, "Turn the embedded model's weights into Q8_0 once, for speed.")
+    log_level: str = _setting("info", "debug, info, warning or error.")
+    upstreams: tuple[Upstream, ...] = ()
+    """Empty: the embedded engine."""
+
+    @property
+    def database(self) -> Path:
+        return self.state_dir / "ledger.sqlite"
+
+    @property
+    def models_dir(self) -> Path:
+        return self.state_dir / "models"
+
+
+SETTINGS = tuple(f for f in fields(Settings) if f.name != "upstreams")
+
+
+def config_path(given: Path | None, environ: Mapping[str, str] = os.environ) -> Path | None:
+    """The configuration file in use: the one given, $STANDFAST_CONFIG, ./standfast.toml, or the user's own."""
+    if given is not None:
+        return given
+    if environ.get("STANDFAST_CONFIG"):
+        return Path(environ["STANDFAST_CONFIG"])
+    home = Path(environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser()
+    for candidate in (Path("standfast.toml"), home / "standfast" / "config.toml"):
+        if candidate.is_file():
+            return candidate
+    return None
+
+
+def load(
+    flags: Mapping[str, Any] | None = None, config: Path | None = None, environ: Mapping[str, str] = os.environ
+) -> Settings:
+    """Resolve all settings. Raises ConfigError naming the setting and where its value came from."""
+    path = config_path(config, environ)
+    stored = _read(path) if path else {}
+    known = {f.name for f in SETTINGS}
+    if unknown := sorted(set(stored) - known - {"upstream"}):
+        raise ConfigError(f"{path}: unknown setting {unknown[0]!r}; docs/settings.md lists them all")
+    values: dict[str, Any] = {}
+    for f in SETTINGS:
+        variable = f"STANDFAST_{f.name.upper()}"
+        if flags and flags.get(f.name) is not None:
+            values[f.name] = _convert(f.name, f.type, flags[f.name], f"--{f.name.replace('_', '-')}")
+        elif variable in environ:
+            values[f.name] = _convert(f.name, f.type, environ[variable], variable)
+        elif f.name in stored:
+            values[f.name] = _convert(f.name, f.type, stored[f.name], str(path))
+    upstreams = flags.get("upstreams") if flags else None
+    if not upstreams:
+        upstreams = tuple(_upstream(row, i, path) for i, row in enumerate(stored.get("upstream", ())))
+    return Settings(**values, upstreams=tuple(upstreams))
+
+
+def upstream_from_url(url: str, name: str = "") -> Upstream:
+    """An Upstream from a bare URL. Raises ConfigError if it has no scheme or host."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ConfigError(f"upstream {url!r}: give a URL with http:// or https:// and a host")
+    path = parts.path.rstrip("/").removesuffix("/v1")
+    leave = parts.hostname == "api.anthropic.com"
+    base = f"{parts.scheme}://{parts.netloc}{path}"
+    return Upstream(name or parts.hostname, base, billing_block="leave" if leave else "pin")
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: not valid TOML: {error}") from error
+
+
+def _upstream(row: Any, index: int, path: Path | None) -> Upstream:
+    where = f"{path}: upstream {index + 1}"
+    if not isinstance(row, dict) or not isinstance(row.get("url"), str):
+        raise ConfigError(f"{where}: needs a url")
+    if unknown := sorted(set(row) - {"name", "url", "models", "path", "policy", "billing_block"}):
+        raise ConfigError(f"{where}: unknown key {unknown[0]!r}")
+    base = upstream_from_url(row["url"], str(row.get("name", "")))
+    prefix = str(row.get("path", "")).rstrip("/")
+    if prefix and not prefix.startswith("/"):
+        raise ConfigError(f"{where}: path {prefix!r} must begin with /")
+    policy = _convert("policy", "Policy", row["policy"], where) if "policy" in row else None
+    block = row.get("billing_block", base.billing_block)
+    if block not in ("pin", "leave"):
+        raise ConfigError(f"{where}: billing_block is pin or leave, not {block!r}")
+    models = row.get("models", ())
+    if isinstance(models, str) or not all(isinstance(m, str) for m in models):
+        raise ConfigError(f"{where}: models is a list of patterns")
+    return Upstream(base.name, base.url, tuple(models), prefix, policy, block)
+
+
+_TRUTH = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+
+
+def _convert(name: str, kind: Any, value: Any, source: str) -> Any:
+    try:
+        match kind:
+            case "bool":
+                return value if isinstance(value, bool) else _TRUTH[str(value).lower()]
+            case "int" | "float":
+                number = {"int": int, "float": float}[kind](value)
+                if number < 0:
+                    raise ValueError
+                return number
+            case "Path":
+                return Path(value).expanduser()
+            case "Policy":
+                return Policy(value)
+            case _:
+                return str(value)
+    except (ValueError, KeyError, TypeError):
+        wanted = {"bool": "true or false", "int": "a whole number ≥ 0", "float": "a number ≥ 0"}
+        hint = wanted.get(kind, ", ".join(Policy))
+        raise ConfigError(f"{source}: {name} is {hint}, not {value!r}") from None

@@ -1,0 +1,75 @@
+"""What an observer is told. Events are frozen, carry no prompt text and no credential."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Base of all. ``request_id`` is the one in the ``x-standfast-request-id`` response header."""
+
+    request_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Planned(Event):
+    """A request was read, compared and made ready to go out."""
+
+    upstream: str
+    dialect: str
+    policy: str
+    cause: str | None
+    path: str | None
+    repaired: bool
+    attainable_tokens: int
+    """Estimated; see docs/cli.md for the definition."""
+    lost_tokens: int
+    resumed: bool
+    """The body began with the bytes of an earlier one, so only the rest was parsed."""
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class FailedOpen(Event):
+    """Something inside Standfast failed or was in doubt: the client's own bytes went out."""
+
+    upstream: str
+    stage: str
+    """plan, learn, ledger or read (the response)."""
+    reason: str
+    """Class and message of the error; never prompt text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finished(Event):
+    """The response is complete (or broke off)."""
+
+    upstream: str
+    dialect: str
+    model: str
+    status: int
+    prompt_tokens: int | None
+    """None where the upstream told no usage."""
+    cached_tokens: int | None
+    output_tokens: int | None
+    first_byte_seconds: float
+    seconds: float
+    disconnected: bool
+    """The client left before the end."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineRestarted(Event):
+    """The embedded engine's process died and was started again."""
+
+    exit_code: int
+    restarts: int
+
+
+Observer = Callable[[Event], None]
+
+
+def nobody(event: Event) -> None:
+    """The observer when nobody listens."""

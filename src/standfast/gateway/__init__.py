@@ -1,0 +1,1 @@
+"""The HTTP gateway: callers in front, upstreams behind, ``turn`` in between."""

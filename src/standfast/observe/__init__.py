@@ -1,0 +1,1 @@
+"""What an operator sees: metrics and logs, both plain observers of ``events``."""

@@ -1,0 +1,137 @@
+"""What the three dialects share: the table each one fills in, and text of equal meaning.
+
+A dialect is data plus five pure functions over decoded JSON. ``describe`` must be total: whatever JSON a client
+sends gets a description, if only "something we do not know, take it as a whole".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, Protocol
+
+from msgspec import Raw
+
+from standfast.prompt.canonical import Json, json_text
+from standfast.prompt.model import Kind, Tier
+
+MARKERS = frozenset({"cache_control", "prompt_cache_breakpoint"})
+"""Fields that tell a provider where to write its cache. Outside the meaning, at protocol positions only."""
+
+
+class Piece(NamedTuple):
+    """A part before it is digested. ``key`` keeps the order of keys, ``meaning`` need not."""
+
+    suffix: str
+    kind: Kind
+    meaning: Json
+    key: Json
+    call_id: str | None = None
+
+
+class Described(NamedTuple):
+    """An item before it is digested."""
+
+    role: str
+    frame: Json
+    frame_key: Json
+    pieces: list[Piece]
+
+
+class Param(NamedTuple):
+    """A parameter that changes the prompt, and where in the render order it does."""
+
+    path: str
+    tier: Tier
+    default: bytes | None = None
+    """Meaning form of the value that an absent field has."""
+
+
+Position = tuple[str | int, ...]
+"""Where in an item a marker may stand: () is the item itself, ("content", 0) its first block."""
+
+
+class Dialect(Protocol):
+    """One request format."""
+
+    name: str
+    history: str
+    """Field of the message list."""
+    system: str
+    """Field of the system prompt in front of it; empty if it stands in the message list."""
+    tools: str
+    params: tuple[Param, ...]
+    routes: tuple[str, ...]
+    shape_matters: bool
+    """Whether a string and a list of one text block may be rendered differently."""
+
+    def describe(self, tier: Tier, value: Json) -> Described:
+        """Take one element apart."""
+        ...
+
+    def is_leading_system(self, value_role: str) -> bool:
+        """Whether a message of this role at the front of the list belongs to the system tier."""
+        ...
+
+    def blocks(self, value: Json) -> list[tuple[Position, dict[str, Json]]]:
+        """Every object of an element at which a marker may stand, with its position."""
+        ...
+
+    def rename(self, value: Json, ids: Mapping[str, str]) -> Json:
+        """The element with call ids replaced."""
+        ...
+
+    def with_tail(self, value: Json, text: str) -> list[Json]:
+        """The last element of a request with text appended for the model: one element, or two."""
+        ...
+
+
+def is_empty(value: Json) -> bool:
+    """Null and empty containers say the same as an absent field."""
+    return value is None or value == [] or value == {}
+
+
+def without_markers(value: Mapping[str, Json]) -> dict[str, Json]:
+    """An object without the marker fields."""
+    return {k: v for k, v in value.items() if k not in MARKERS}
+
+
+def in_order(value: Mapping[str, Json]) -> dict[str, Json]:
+    """An object of the protocol in one key order: providers parse it into a record, so its order is never seen."""
+    return {k: value[k] for k in sorted(value) if k not in MARKERS}
+
+
+def said(value: Mapping[str, Json], *, without: tuple[str, ...] = ()) -> dict[str, Json]:
+    """The fields of an object that say something."""
+    return {k: v for k, v in value.items() if k not in MARKERS and k not in without and not is_empty(v)}
+
+
+def text_meaning(text: Json) -> Json:
+    """A text without the white space at its edges."""
+    return text.strip() if isinstance(text, str) else text
+
+
+def result_meaning(text: Json) -> Json:
+    """The text of a tool result: by value if it is JSON, else as any text."""
+    if not isinstance(text, str):
+        return text
+    form = json_text(text)
+    return text.strip() if form is None else {"json": Raw(form)}
+
+
+def arguments_meaning(arguments: Json) -> Json:
+    """An argument string by value if it is JSON, else as written."""
+    if isinstance(arguments, str) and (form := json_text(arguments)) is not None:
+        return Raw(form)
+    return arguments
+
+
+def whole(role: str, value: Json, suffix: str = "") -> Described:
+    """Something we do not know, taken as one part."""
+    clean = without_markers(value) if isinstance(value, dict) else value
+    return Described(role, None, None, [Piece(suffix, Kind.OTHER, clean, clean)])
+
+
+def text_piece(suffix: str, text: Json, meaning: Callable[[Json], Json] = text_meaning, **rest: Json) -> Piece:
+    """A plain text."""
+    return Piece(suffix, Kind.TEXT, {"text": meaning(text), **rest}, {"text": text, **rest})
+

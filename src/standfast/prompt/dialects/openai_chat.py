@@ -1,0 +1,164 @@
+"""OpenAI Chat Completions, and everyone who speaks it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from standfast.prompt.canonical import Json
+from standfast.prompt.dialects.base import (
+    Described,
+    Param,
+    Piece,
+    Position,
+    arguments_meaning,
+    in_order,
+    is_empty,
+    result_meaning,
+    said,
+    text_meaning,
+    text_piece,
+    whole,
+)
+from standfast.prompt.model import Kind, Tier
+from standfast.prompt.volatile import billing_token, mask_billing
+
+_REASONING = ("reasoning_content", "reasoning", "reasoning_details")
+_KINDS = {"image_url": Kind.MEDIA, "input_audio": Kind.MEDIA, "file": Kind.MEDIA}
+
+
+class OpenAIChat:
+    """The dialect of ``POST /v1/chat/completions``."""
+
+    name = "openai_chat"
+    history = "messages"
+    system = ""
+    tools = "tools"
+    params = (
+        Param("response_format", Tier.TOOLS),
+        Param("reasoning_effort", Tier.TOOLS),
+        Param("reasoning", Tier.TOOLS),
+        Param("verbosity", Tier.TOOLS),
+        Param("functions", Tier.TOOLS),
+        Param("chat_template", Tier.TOOLS),
+        Param("chat_template_kwargs", Tier.TOOLS),
+        Param("thinking", Tier.PARAMS),
+        Param("tool_choice", Tier.PARAMS, b'"auto"'),
+    )
+    routes = ("prompt_cache_key", "session_id")
+    shape_matters = True
+
+    def describe(self, tier: Tier, value: Json) -> Described:
+        """A tool or a message."""
+        if not isinstance(value, dict):
+            return whole("", value)
+        if tier is Tier.TOOLS:
+            function = value.get("function")
+            return whole(str((function if isinstance(function, dict) else value).get("name", "")), value)
+        return _result(value) if value.get("role") == "tool" else _message(value)
+
+    def is_leading_system(self, value_role: str) -> bool:
+        """System and developer messages."""
+        return value_role in ("system", "developer")
+
+    def blocks(self, value: Json) -> list[tuple[Position, dict[str, Json]]]:
+        """The message and its content parts."""
+        if not isinstance(value, dict):
+            return []
+        content = value.get("content")
+        parts = content if isinstance(content, list) else ()
+        found: list[tuple[Position, dict[str, Json]]] = [((), value)]
+        found.extend((("content", i), p) for i, p in enumerate(parts) if isinstance(p, dict))
+        return found
+
+    def rename(self, value: Json, ids: Mapping[str, str]) -> Json:
+        """A message with call ids replaced."""
+        if not isinstance(value, dict):
+            return value
+        if value.get("tool_call_id") in ids:
+            return {**value, "tool_call_id": ids[value["tool_call_id"]]}
+        calls = value.get("tool_calls")
+        if not isinstance(calls, list):
+            return value
+        return {**value, "tool_calls": [_rename_call(call, ids) for call in calls]}
+
+    def with_tail(self, value: Json, text: str) -> list[Json]:
+        """Text at the end of a user message; behind anything else, a system message of its own."""
+        if value.get("role") != "user":
+            return [value, {"role": "system", "content": text}]
+        content = value["content"]
+        if isinstance(content, str):
+            return [{**value, "content": f"{content}\n\n{text}"}]
+        return [{**value, "content": [*content, {"type": "text", "text": text}]}]
+
+
+def _message(value: Mapping[str, Json]) -> Described:
+    content, calls = value.get("content"), value.get("tool_calls")
+    frame = said(value, without=("content", "tool_calls", *_REASONING))
+    frame_key: dict[str, Json] = {k: frame[k] for k in sorted(frame)}
+    frame_key["#"] = "list" if isinstance(content, list) else "text"
+    pieces = [_reasoning(value, name) for name in _REASONING if not is_empty(value.get(name))]
+    call_pieces = [_call(call, i) for i, call in enumerate(calls if isinstance(calls, list) else ())]
+    if not (pieces or call_pieces) or not _is_blank(content):
+        pieces += _parts("" if content is None else content, is_system=value.get("role") in ("system", "developer"))
+    else:
+        frame_key["#"] = content
+    return Described(str(value.get("role", "")), frame, frame_key, pieces + call_pieces)
+
+
+def _is_blank(content: Json) -> bool:
+    return is_empty(content) or (isinstance(content, str) and not content.strip())
+
+
+def _reasoning(value: Mapping[str, Json], name: str) -> Piece:
+    return Piece(f".{name}", Kind.THINKING, {name: value[name]}, {name: value[name]})
+
+
+def _parts(content: Json, *, is_system: bool) -> list[Piece]:
+    if isinstance(content, str):
+        meaning = mask_billing if is_system and billing_token(content) is not None else text_meaning
+        return [text_piece(".content", content, meaning, type="text")]
+    if not isinstance(content, list):
+        return [Piece(".content", Kind.OTHER, content, content)]
+    return [_part(part, f".content[{i}]") for i, part in enumerate(content)]
+
+
+def _part(part: Json, suffix: str) -> Piece:
+    if not isinstance(part, dict):
+        return Piece(suffix, Kind.OTHER, part, part)
+    if part.get("type") == "text":
+        rest = said(part, without=("text",))
+        meaning = {**rest, "text": text_meaning(part.get("text"))}
+        return Piece(suffix, Kind.TEXT, meaning, in_order({**rest, "text": part.get("text")}))
+    return Piece(suffix, _KINDS.get(str(part.get("type")), Kind.OTHER), said(part), in_order(part))
+
+
+def _call(call: Json, index: int) -> Piece:
+    suffix = f".tool_calls[{index}]"
+    function = call.get("function") if isinstance(call, dict) else None
+    if not isinstance(function, dict) or not isinstance(call.get("id"), str):
+        return Piece(suffix, Kind.OTHER, call, call)
+    rest = said(call, without=("id", "function", "type", "index"))
+    meaning = {**rest, "function": {**said(function), "arguments": arguments_meaning(function.get("arguments"))}}
+    key = {**rest, "id": call["id"], "function": in_order(function)}
+    return Piece(suffix, Kind.CALL, meaning, key, call["id"])
+
+
+def _result(value: Mapping[str, Json]) -> Described:
+    content, call_id = value.get("content"), value.get("tool_call_id")
+    if not isinstance(call_id, str):
+        return whole("tool", dict(value))
+    frame = said(value, without=("content", "tool_call_id"))
+    texts = content if isinstance(content, list) else [{"type": "text", "text": content}]
+    meaning = [
+        {**said(t), "text": result_meaning(t.get("text"))} if isinstance(t, dict) and t.get("type") == "text" else t
+        for t in texts
+    ]
+    key = {"id": call_id, "content": [in_order(t) if isinstance(t, dict) else t for t in texts]}
+    shape = {**{k: frame[k] for k in sorted(frame)}, "#": "list" if isinstance(content, list) else "text"}
+    return Described("tool", frame, shape, [Piece(".content", Kind.RESULT, meaning, key, call_id)])
+
+
+def _rename_call(call: Json, ids: Mapping[str, str]) -> Json:
+    if isinstance(call, dict) and call.get("id") in ids:
+        return {**call, "id": ids[call["id"]]}
+    return call

@@ -1,0 +1,141 @@
+"""OpenAI Responses: a list of input items of many types, or one string."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from standfast.prompt.canonical import Json
+from standfast.prompt.dialects.base import (
+    Described,
+    Param,
+    Piece,
+    Position,
+    arguments_meaning,
+    in_order,
+    result_meaning,
+    said,
+    text_meaning,
+    text_piece,
+    whole,
+    without_markers,
+)
+from standfast.prompt.model import Kind, Tier
+
+_TEXTS = frozenset({"input_text", "output_text", "text"})
+_MEDIA = frozenset({"input_image", "input_file", "input_audio"})
+_HOUSEKEEPING = ("id", "status")
+"""Fields that the API adds to items it returned; they are no part of the prompt."""
+
+
+class OpenAIResponses:
+    """The dialect of ``POST /v1/responses``."""
+
+    name = "openai_responses"
+    history = "input"
+    system = "instructions"
+    tools = "tools"
+    params = (
+        Param("prompt", Tier.TOOLS),
+        Param("text.format", Tier.TOOLS),
+        Param("text.verbosity", Tier.TOOLS),
+        Param("reasoning.effort", Tier.TOOLS),
+        Param("tool_choice", Tier.PARAMS, b'"auto"'),
+    )
+    routes = ("prompt_cache_key", "session_id")
+    shape_matters = True
+
+    def describe(self, tier: Tier, value: Json) -> Described:
+        """A tool, the instructions, an input item."""
+        if tier is Tier.TOOLS:
+            return whole(str(value.get("name") or value.get("type", "")) if isinstance(value, dict) else "", value)
+        if isinstance(value, str):
+            role = "system" if tier is Tier.SYSTEM else "user"
+            frame = None if tier is Tier.SYSTEM else {"role": role}
+            return Described(role, frame, frame, [text_piece("", value)])
+        if not isinstance(value, dict):
+            return whole("", value)
+        kind = str(value.get("type", "message"))
+        if kind.endswith("_call_output") and isinstance(value.get("call_id"), str):
+            return _result(value, kind)
+        if kind.endswith("_call") and isinstance(value.get("call_id"), str):
+            return _call(value, kind)
+        if kind == "message" and "role" in value:
+            return _message(value)
+        return whole(kind, value)
+
+    def is_leading_system(self, value_role: str) -> bool:
+        """System and developer messages."""
+        return value_role in ("system", "developer")
+
+    def blocks(self, value: Json) -> list[tuple[Position, dict[str, Json]]]:
+        """The item and its content parts."""
+        if not isinstance(value, dict):
+            return []
+        content = value.get("content")
+        parts = content if isinstance(content, list) else ()
+        found: list[tuple[Position, dict[str, Json]]] = [((), value)]
+        found.extend((("content", i), p) for i, p in enumerate(parts) if isinstance(p, dict))
+        return found
+
+    def rename(self, value: Json, ids: Mapping[str, str]) -> Json:
+        """An item with its call id replaced."""
+        if isinstance(value, dict) and value.get("call_id") in ids:
+            return {**value, "call_id": ids[value["call_id"]]}
+        return value
+
+    def with_tail(self, value: Json, text: str) -> list[Json]:
+        """A developer message behind the last item; a bare string gets the text appended."""
+        if isinstance(value, str):
+            return [f"{value}\n\n{text}"]
+        return [value, {"role": "developer", "content": text}]
+
+
+def _message(value: Mapping[str, Json]) -> Described:
+    content = value.get("content")
+    frame = said(value, without=("content", "type", *_HOUSEKEEPING))
+    frame_key: dict[str, Json] = {k: frame[k] for k in sorted(frame)}
+    frame_key["#"] = "list" if isinstance(content, list) else "text"
+    pieces = _parts(content)
+    return Described(str(value["role"]), frame, frame_key, pieces)
+
+
+def _parts(content: Json) -> list[Piece]:
+    if isinstance(content, str):
+        return [text_piece(".content", content)]
+    if not isinstance(content, list):
+        return [Piece(".content", Kind.OTHER, content, content)]
+    return [_part(part, f".content[{i}]") for i, part in enumerate(content)] or [text_piece(".content", "")]
+
+
+def _part(part: Json, suffix: str) -> Piece:
+    if not isinstance(part, dict):
+        return Piece(suffix, Kind.OTHER, part, part)
+    if part.get("type") in _TEXTS:
+        rest = said(part, without=("text", "type", "logprobs"))
+        return Piece(
+            suffix, Kind.TEXT, {**rest, "text": text_meaning(part.get("text"))}, in_order({**rest, "text": part.get("text")})
+        )
+    return Piece(suffix, Kind.MEDIA if part.get("type") in _MEDIA else Kind.OTHER, said(part), in_order(part))
+
+
+def _call(value: Mapping[str, Json], kind: str) -> Described:
+    clean = said(value, without=_HOUSEKEEPING)
+    field = "arguments" if "arguments" in value else "input"
+    meaning = {k: v for k, v in clean.items() if k != "call_id"}
+    meaning[field] = arguments_meaning(value.get(field))
+    return Described(kind, None, None, [Piece("", Kind.CALL, meaning, in_order(clean), value["call_id"])])
+
+
+def _result(value: Mapping[str, Json], kind: str) -> Described:
+    clean = said(value, without=_HOUSEKEEPING)
+    output = value.get("output")
+    meaning = {k: v for k, v in clean.items() if k != "call_id"}
+    meaning["output"] = result_meaning(output) if isinstance(output, str) else _said_parts(output)
+    return Described(kind, None, None, [Piece(".output", Kind.RESULT, meaning, in_order(clean), value["call_id"])])
+
+
+def _said_parts(output: Json) -> Json:
+    """A list of output parts, each without fields that say nothing."""
+    if not isinstance(output, list):
+        return output
+    return [without_markers(said(part)) if isinstance(part, dict) else part for part in output]

@@ -1,0 +1,231 @@
+"""Naming a difference: which cause, at which path.
+
+A difference comes in two kinds. Equal meaning in another form is lossless by nature: ``*_form`` names it. Another
+meaning is a change: ``*_change`` names it as closely as the table of causes allows, and as C1 if it does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from standfast.prompt import canonical, volatile
+from standfast.prompt.canonical import Json
+from standfast.prompt.causes import CAUSES, Repair
+from standfast.prompt.fingerprint import meanings
+from standfast.prompt.model import Item, Kind, Part, Tier
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """One difference between a request and what was sent before."""
+
+    cause: str
+    path: str
+    tier: Tier
+    before: bytes
+    """The piece as it was sent."""
+    after: bytes
+    """The piece as it came."""
+    repaired: bool = False
+
+    @property
+    def repair(self) -> Repair:
+        return CAUSES[self.cause].repair
+
+
+def meaning(item: Item) -> bytes:
+    """The whole meaning of one item, its call ids aside."""
+    return meanings([item])
+
+
+def text_of(item: Item) -> str:
+    """The plain text of a system item."""
+    return "\n".join(_texts(canonical.decode(item.wire)))
+
+
+def _texts(value: Json) -> Iterable[str]:
+    match value:
+        case str():
+            yield value
+        case {"text": str(text)}:
+            yield text
+        case {"content": inner}:
+            yield from _texts(inner)
+        case list():
+            for inner in value:
+                yield from _texts(inner)
+
+
+def first_difference(before: Json, after: Json) -> str:
+    """Path inside two JSON values to where they first differ, the order of keys included; empty at the top."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        if list(before) != list(after):
+            return ""
+        for name, left in before.items():
+            if not _identical(left, after[name]):
+                return f".{name}{first_difference(left, after[name])}"
+    if isinstance(before, list) and isinstance(after, list):
+        for i, (left, right) in enumerate(zip(before, after, strict=False)):
+            if not _identical(left, right):
+                return f"[{i}]{first_difference(left, right)}"
+    return ""
+
+
+def _identical(left: Json, right: Json) -> bool:
+    return canonical.key_form(left) == canonical.key_form(right)
+
+
+# Tools
+
+
+def tools_form(before: Sequence[Item], after: Sequence[Item]) -> list[Drift]:
+    """The same set of tools, in another order (T1) or other bytes (T2) or both."""
+    drifts = []
+    if [meaning(tool) for tool in before] != [meaning(tool) for tool in after]:
+        i = _first(before, after, lambda a, b: meaning(a) != meaning(b))
+        suffix = ".name" if before[i].role != after[i].role else ""
+        drifts.append(Drift("T1", f"tools[{i}]{suffix}", Tier.TOOLS, before[i].wire, after[i].wire))
+    known = {meaning(tool): tool for tool in before}
+    for i, tool in enumerate(after):
+        if (old := known[meaning(tool)]).key != tool.key:
+            path = f"tools[{i}]{first_difference(canonical.decode(old.wire), canonical.decode(tool.wire))}"
+            drifts.append(Drift("T2", path, Tier.TOOLS, old.wire, tool.wire))
+            break
+    return drifts
+
+
+def tools_change(before: Sequence[Item], after: Sequence[Item]) -> Drift:
+    """Another set of tools: one came or went (T4), or a definition changed (T3, C1). ``after`` is in sent order."""
+    names_before, names_after = [t.role for t in before], [t.role for t in after]
+    if sorted(names_before) != sorted(names_after):
+        i = _first(before, after, lambda a, b: a.role != b.role)
+        pieces = [tools[i].wire if i < len(tools) else b"" for tools in (before, after)]
+        return Drift("T4", f"tools[{i}]", Tier.TOOLS, *pieces)
+    i = _first(before, after, lambda a, b: meaning(a) != meaning(b))
+    old, new = canonical.decode(before[i].wire), canonical.decode(after[i].wire)
+    path = first_difference(old, new)
+    cause = "T3" if path.endswith("description") and _one_token(_at(old, path), _at(new, path)) else "C1"
+    return Drift(cause, f"tools[{i}]{path}", Tier.TOOLS, before[i].wire, after[i].wire)
+
+
+def _at(value: Json, path: str) -> Json:
+    for name in path.lstrip(".").replace("[", ".[").split("."):
+        value = value[int(name[1:-1])] if name.startswith("[") else value[name]
+    return value
+
+
+def _one_token(before: Json, after: Json) -> bool:
+    """Whether two texts differ in volatile text, or in one word without white space."""
+    if not isinstance(before, str) or not isinstance(after, str):
+        return False
+    if volatile.cause_of_change(before, after):
+        return True
+    start, end_before, end_after = volatile.changed_span(before, after)
+    return not any(c.isspace() for c in before[start:end_before] + after[start:end_after])
+
+
+def _first(before: Sequence[Item], after: Sequence[Item], differ: object) -> int:
+    assert callable(differ)
+    for i, (a, b) in enumerate(zip(before, after, strict=False)):
+        if differ(a, b):
+            return i
+    return min(len(before), len(after))
+
+
+# System
+
+
+def system_form(before: Item, after: Item, path: str) -> Drift:
+    """The same system text in another form: a billing block (S2), or shape and white space (H2)."""
+    cause = "S2" if volatile.billing_token(text_of(after)) is not None else "H2"
+    return Drift(cause, path, Tier.SYSTEM, before.wire, after.wire)
+
+
+def system_change(before: str, after: str, path: str) -> Drift:
+    """Another system text."""
+    cause = volatile.cause_of_change(before, after) or "C1"
+    return Drift(cause, path, Tier.SYSTEM, before.encode(), after.encode())
+
+
+# History
+
+_ID_SUFFIX = {"anthropic": (".id", ".tool_use_id"), "openai_chat": (".id", ""), "openai_responses": (".call_id", "")}
+_ARGUMENTS_SUFFIX = {"anthropic": ".input", "openai_chat": ".function.arguments", "openai_responses": ".arguments"}
+
+
+def item_form(before: Item, after: Item, dialect: str, path: str) -> Drift:
+    """Two items of equal meaning and other bytes."""
+    cause, suffix = _part_form(before, after, dialect)
+    return Drift(cause, path + suffix, Tier.MESSAGES, before.wire, after.wire)
+
+
+def _part_form(before: Item, after: Item, dialect: str) -> tuple[str, str]:
+    if len(before.parts) != len(after.parts):
+        return "H2", ""
+    for old, new in zip(before.parts, after.parts, strict=True):
+        if old.key == new.key:
+            continue
+        if old.plain is not None and old.meaning != new.meaning:
+            return "H9", new.suffix
+        if old.meaning != new.meaning:
+            return "H5", new.suffix
+        if new.kind is Kind.CALL:
+            changed_id = old.call_id != new.call_id
+            return ("H3", new.suffix + _ID_SUFFIX[dialect][0]) if changed_id else ("H4", new.suffix + _ARGUMENTS_SUFFIX[dialect])
+        if new.kind is Kind.RESULT:
+            return ("H3", new.suffix + _ID_SUFFIX[dialect][1]) if old.call_id != new.call_id else (_result_form(before, after), new.suffix)
+        return "H2", new.suffix if len(after.parts) > 1 or ".content[" in old.suffix + new.suffix else new.suffix
+    return "H2", ".content" if any(p.suffix.startswith(".content") for p in after.parts) else ""
+
+
+def _result_form(before: Item, after: Item) -> str:
+    """A result that differs at its edges only (H2), or one that was serialised again (H4)."""
+    compact = [b"".join(item.wire.split()).replace(b"\\n", b"") for item in (before, after)]
+    return "H2" if compact[0] == compact[1] else "H4"
+
+
+def item_change(before: Item, after: Item, path: str) -> Drift:
+    """An old item whose meaning is another now."""
+    cause, suffix = _part_change(before, after)
+    return Drift(cause, path + suffix, Tier.MESSAGES, before.wire, after.wire)
+
+
+def _part_change(before: Item, after: Item) -> tuple[str, str]:
+    if before.role != after.role:
+        return "C1", ""
+    place = _first_part(before.parts, after.parts)
+    old, new = [p.meaning for p in before.parts], [p.meaning for p in after.parts]
+    if _is_subsequence(new, old):
+        dropped = [p for p in before.parts if p.meaning not in new]
+        if dropped and all(p.kind is Kind.THINKING for p in dropped):
+            return "H6", place
+        if before.role == "user" and new == old[: len(new)]:
+            return "H1", place
+        return "H10", place
+    i = next((i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
+    if i < len(old) and i < len(new):
+        return _changed_part(before.parts[i], after.parts[i]), place
+    return ("H10" if sorted(old) == sorted(new) else "C1"), place
+
+
+def _changed_part(before: Part, after: Part) -> str:
+    if before.kind is Kind.MEDIA and after.kind is Kind.MEDIA:
+        return "H8"
+    if before.kind is Kind.RESULT and after.kind is Kind.RESULT and after.size < before.size:
+        return "H7"
+    return "C1"
+
+
+def _first_part(before: Sequence[Part], after: Sequence[Part]) -> str:
+    """Suffix of the first part whose bytes differ."""
+    for old, new in zip(before, after, strict=False):
+        if old.key != new.key:
+            return new.suffix
+    longer = before if len(before) > len(after) else after
+    return longer[min(len(before), len(after))].suffix if len(before) != len(after) else ""
+
+
+def _is_subsequence(part: Sequence[bytes], whole: Sequence[bytes]) -> bool:
+    rest = iter(whole)
+    return len(part) < len(whole) and all(p in rest for p in part)

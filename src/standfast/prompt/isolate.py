@@ -1,0 +1,52 @@
+"""The policy ``isolate``: volatile system text is frozen, its news told at the tail.
+
+The system prompt goes out as it first went out. What changed in it since is appended to the newest turn, once per
+change, and stays there when that turn becomes history: the ledger replays it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from standfast.prompt import canonical, drift, volatile
+from standfast.prompt.items import Items
+from standfast.prompt.model import Item, Sent, Tier, Tip
+from standfast.prompt.request import Request
+
+if TYPE_CHECKING:
+    from standfast.prompt.repair import Mended
+
+_OPEN = "<system-update>\nThese lines of the system prompt have changed and now read:\n"
+_SAME = "The system prompt applies again exactly as written."
+_CLOSE = "\n</system-update>"
+
+
+def is_volatile(old: Sequence[Item], new: Sequence[Item]) -> bool:
+    """Whether two system prompts of as many items differ in volatile text only."""
+    for before, after in zip(old, new, strict=True):
+        if drift.meaning(before) == drift.meaning(after):
+            continue
+        if before.frame != after.frame or len(before.parts) != len(after.parts):
+            return False
+        if volatile.cause_of_change(drift.text_of(before), drift.text_of(after)) is None:
+            return False
+    return True
+
+
+def news(old: Sequence[Item], new: Sequence[Item]) -> str:
+    """The lines of the new system prompt that the old one does not have."""
+    known = {line for item in old for line in drift.text_of(item).splitlines()}
+    return "\n".join(line for item in new for line in drift.text_of(item).splitlines() if line not in known)
+
+
+def announce(request: Request, reference: Tip, items: Items, mended: Mended) -> None:
+    """Tell the model the news in the newest unit, unless it was told already."""
+    if mended.announced == reference.announced:
+        return
+    text = f"{_OPEN}{mended.announced or _SAME}{_CLOSE}"
+    last = mended.sent[-1]
+    dialect = request.dialect
+    elements = dialect.with_tail(canonical.decode(last.items[-1].wire), text)
+    tail = tuple(items.get(dialect, Tier.MESSAGES, canonical.key_form(element)) for element in elements)
+    mended.sent[-1] = Sent((*last.items[:-1], *tail), last.links, ours=True)

@@ -1,0 +1,65 @@
+"""Which earlier request does this one continue?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from standfast.prompt.drift import meaning, text_of
+from standfast.prompt.model import Head, Tip
+from standfast.prompt.request import Request
+from standfast.prompt.volatile import changed_span
+
+_ALIKE = 0.5
+
+
+def choose(request: Request, depth: int, tips: Sequence[Tip]) -> Tip | None:
+    """The best of several requests that share ``depth`` parts of the history, newest first; None if none is kin.
+
+    A shared answer of the model proves kinship. Where only the user's words are shared ("hi"), the heads must be
+    alike too, else two agents of one tenant would be taken for one.
+    """
+    proven = _shares_answer(request, depth)
+    best, best_score = None, 0
+    for tip in tips:
+        score = likeness(request.head, tip.head) + (1 if proven else 0)
+        if score > best_score:
+            best, best_score = tip, score
+    return best
+
+
+def _shares_answer(request: Request, depth: int) -> bool:
+    for unit in request.units:
+        depth -= len(unit.links)
+        if depth < 0:
+            return False
+        if unit.items[0].role not in ("user", "system", "developer", ""):
+            return True
+    return False
+
+
+def likeness(new: Head, old: Head) -> int:
+    """0: two agents. Higher: more of tools and system is the same."""
+    same_tools = {meaning(tool) for tool in new.tools} == {meaning(tool) for tool in old.tools}
+    same_system = [meaning(item) for item in new.system] == [meaning(item) for item in old.system]
+    if same_tools and same_system:
+        return 4
+    if not _names_alike(new, old):
+        return 0
+    if same_system and new.system:
+        return 3
+    if not _systems_alike(new, old):
+        return 1 if same_tools and new.tools else 0
+    return 2
+
+
+def _names_alike(new: Head, old: Head) -> bool:
+    names, known = {tool.role for tool in new.tools}, {tool.role for tool in old.tools}
+    return len(names & known) >= _ALIKE * max(len(names), len(known))
+
+
+def _systems_alike(new: Head, old: Head) -> bool:
+    if not new.system and not old.system:
+        return True
+    before, after = ("\n".join(map(text_of, head.system)) for head in (old, new))
+    start, end_before, _ = changed_span(before, after)
+    return start + len(before) - end_before >= _ALIKE * max(len(before), len(after))

@@ -1,0 +1,308 @@
+"""A body, read: where each field lies, its head, its history and the chain over it.
+
+Reading is incremental. An agent sends its history again with every request, so a body mostly begins with the bytes of
+the one before. A ``Bookmark`` keeps what was read of such a beginning; if the next body starts with it (one memcmp),
+only the rest is parsed: the tail ``,{…}],"model":…}`` becomes a document of its own by putting ``{"…":[0`` in front.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec import Raw
+
+from standfast.errors import Ambiguous
+from standfast.prompt import canonical
+from standfast.prompt.dialects.base import Dialect, Param
+from standfast.prompt.fingerprint import Calls, Chain, link, root
+from standfast.prompt.items import Items
+from standfast.prompt.model import Head, Item, Link, Tier, Unit
+from standfast.prompt.volatile import TOKEN_HINT, billing_token
+
+Range = tuple[int, int]
+"""Half-open [start, end) in a body."""
+
+_SPACE = rb"[ \t\n\r]*"
+_NAME = re.compile(_SPACE + rb'[{,]' + _SPACE + rb'("(?:[^"\\]|\\.)*")' + _SPACE + rb":" + _SPACE)
+_ELEMENT = re.compile(_SPACE + rb"[\[,]" + _SPACE)
+_object = msgspec.json.Decoder(dict[str, Raw])
+_array = msgspec.json.Decoder(list[Raw])
+_text = msgspec.json.Decoder(str)
+_OPENING = b'{"\\u0000":[0'
+
+
+@dataclass(frozen=True, slots=True)
+class Bookmark:
+    """How far a body was read, to go on from there when another body begins with the same bytes."""
+
+    prefix: bytes
+    """The body up to the end of a unit."""
+    rest: bytes
+    """What followed the history in it."""
+    request: Request
+    """The request without its body."""
+    items: int
+    units: int
+    links: int
+    calls: Calls
+    """As they stood after the last of these units."""
+
+
+@dataclass(slots=True)
+class Request:
+    """One body, read."""
+
+    body: bytes
+    dialect: Dialect
+    fields: dict[str, Range]
+    head: Head
+    items: list[Item]
+    """Elements of the history in wire order, leading system messages not among them."""
+    ranges: list[Range]
+    """Where each of them lies in the body."""
+    first: int
+    """Index of the first of them in its array: the number of leading system messages."""
+    units: list[Unit]
+    links: list[Link]
+    """All links of the history chain, part by part."""
+    root: Link
+    calls: Calls
+    resumed: int = 0
+    """Units that were taken over from the bookmark."""
+
+    @property
+    def end(self) -> Link:
+        return self.links[-1] if self.links else self.root
+
+
+def read(body: bytes, dialect: Dialect, key: bytes, items: Items, bookmark: Bookmark | None = None) -> Request:
+    """Read a body. Raises BrokenBody if it is not a JSON object, Ambiguous if parsers may read it differently."""
+    try:
+        if bookmark is not None:
+            return _resume(body, dialect, key, items, bookmark)
+        return _read(body, dialect, key, items)
+    except msgspec.DecodeError as error:
+        raise canonical.broken(body) or Ambiguous(f"a strict JSON parser refuses the body: {error}") from error
+    except RecursionError as error:
+        raise Ambiguous("the body is nested too deep") from error
+
+
+def _read(body: bytes, dialect: Dialect, key: bytes, items: Items) -> Request:
+    fields = _fields(body)
+    where = fields.get(dialect.history)
+    if where is None:
+        raise Ambiguous(f"the body has no {dialect.history}")
+    ranges = elements(body, where)
+    read_items = [items.get(dialect, Tier.MESSAGES, body[a:b]) for a, b in ranges]
+    first = 0
+    while first < len(read_items) and dialect.is_leading_system(read_items[first].role):
+        first += 1
+    head = _head(body, dialect, fields, read_items[:first], items)
+    start = root(key, dialect.name, _anchor(body, fields))
+    request = Request(
+        body, dialect, fields, head, read_items[first:], ranges[first:], first, [], [], start, Calls({})
+    )
+    _fold(request, key, 0)
+    return request
+
+
+def _resume(body: bytes, dialect: Dialect, key: bytes, items: Items, mark: Bookmark) -> Request:
+    """Read only what follows the bookmark's prefix."""
+    old, end = mark.request, len(mark.prefix)
+    tail = _object.decode(_OPENING + body[end:])
+    shift = end - len(_OPENING)
+    tail_fields = {name: (a + shift, b + shift) for name, (a, b) in _locate(_OPENING + body[end:], tail).items()}
+    _, list_end = tail_fields.pop("\0")
+    fields = {name: r for name, r in old.fields.items() if r[1] <= end}
+    if not fields.keys().isdisjoint(tail_fields) or dialect.history in tail_fields:
+        raise Ambiguous("the body names a field twice")
+    fields[dialect.history] = (old.fields[dialect.history][0], list_end)
+    fields.update(tail_fields)
+    new = [(a + shift, b + shift) for a, b in _within(_OPENING + body[end:], _list_range(tail), 1)]
+    request = Request(
+        body,
+        dialect,
+        fields,
+        old.head,
+        old.items[: mark.items] + [items.get(dialect, Tier.MESSAGES, body[a:b]) for a, b in new],
+        old.ranges[: mark.items] + new,
+        old.first,
+        old.units[: mark.units],
+        [],
+        old.root,
+        mark.calls.copy(),
+        mark.units,
+    )
+    if body[list_end:] != mark.rest:
+        leading = [items.get(dialect, Tier.MESSAGES, r) for r in (i.wire for i in old.head.system)] if old.first else []
+        request.head = _head(body, dialect, fields, leading, items)
+        request.root = root(key, dialect.name, _anchor(body, fields))
+        if request.root != old.root:
+            request.units, request.calls, request.resumed = [], Calls({}), 0
+    request.links = old.links[: mark.links] if request.resumed else []
+    _fold(request, key, mark.items if request.resumed else 0)
+    return request
+
+
+def _fold(request: Request, key: bytes, at: int) -> None:
+    """Gather the items from ``at`` on into units and chain them."""
+    chain = Chain(key, request.end, request.calls, _billing(request.head))
+    items = request.items
+    while at < len(items):
+        end = at + 1
+        if items[at].is_result and request.dialect.name != "anthropic":
+            while end < len(items) and items[end].is_result:
+                end += 1
+        unit = chain.fold(tuple(items[at:end]), at)
+        request.units.append(unit)
+        request.links.extend(unit.links)
+        at = end
+
+
+def elements(body: bytes, where: Range) -> list[Range]:
+    """Where the elements of a list lie; anything that is no list stands for itself."""
+    start, end = where
+    if body[start : start + 1] != b"[":
+        return [where]
+    return _walk(body, start, _array.decode(memoryview(body)[start:end]))
+
+
+def bookmark(request: Request) -> Bookmark | None:
+    """Remember a request for the next body; None if there is nothing worth it.
+
+    The last unit is left out if it is a run of results: the next body may make it longer.
+    """
+    start = request.fields[request.dialect.history][0]
+    units = len(request.units) if request.body[start : start + 1] == b"[" else 0
+    links = len(request.links)
+    if units and request.units[-1].answers and request.dialect.name != "anthropic":
+        units -= 1
+        links -= len(request.units[-1].links)
+    if not units:
+        return None
+    last = request.units[units - 1]
+    count = last.first + len(last.items)
+    prefix = request.body[: request.ranges[count - 1][1]]
+    rest = request.body[request.fields[request.dialect.history][1] :]
+    return Bookmark(prefix, rest, replace(request, body=b""), count, units, links, request.calls)
+
+
+def _billing(head: Head) -> str:
+    """The per-request token of this request's billing block, if it has one."""
+    for item in head.system:
+        if TOKEN_HINT in item.wire:
+            for text in _texts(canonical.decode(item.wire)):
+                if token := billing_token(text):
+                    return token
+    return ""
+
+
+def _texts(value: canonical.Json) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, dict):
+        value = value.get("text", value.get("content"))
+        if isinstance(value, str):
+            return [value]
+    return [t for v in value for t in _texts(v)] if isinstance(value, list) else []
+
+
+def _fields(body: bytes) -> dict[str, Range]:
+    return _locate(body, _object.decode(body))
+
+
+def _locate(body: bytes, values: Mapping[str, Raw]) -> dict[str, Range]:
+    """Where the values of an object lie. Its keys are walked in order; one that comes twice is found out by that."""
+    fields: dict[str, Range] = {}
+    position = 0
+    for name, raw in values.items():
+        match = _NAME.match(body, position)
+        if match is None or _text.decode(match[1]) != name:
+            raise Ambiguous("the body names a field twice")
+        position = match.end() + len(memoryview(raw))
+        fields[name] = (match.end(), position)
+    if _NAME.match(body, position):
+        raise Ambiguous("the body names a field twice")
+    return fields
+
+
+def _within(document: bytes, where: Range, skip: int) -> list[Range]:
+    start, end = where
+    return _walk(document, start, _array.decode(memoryview(document)[start:end]))[skip:]
+
+
+def _walk(body: bytes, position: int, values: list[Raw]) -> list[Range]:
+    ranges = []
+    for raw in values:
+        match = _ELEMENT.match(body, position)
+        if match is None:  # not reachable: the list was decoded from here
+            raise Ambiguous("a list cannot be walked")
+        position = match.end() + len(memoryview(raw))
+        ranges.append((match.end(), position))
+    return ranges
+
+
+def _list_range(tail: Mapping[str, Raw]) -> Range:
+    start = len(_OPENING) - 2
+    return start, start + len(memoryview(tail["\0"]))
+
+
+def _head(
+    body: bytes, dialect: Dialect, fields: Mapping[str, Range], leading: list[Item], items: Items
+) -> Head:
+    def each(name: str, tier: Tier) -> list[Item]:
+        where = fields.get(name) if name else None
+        if where is None or body[where[0] : where[1]] == b"null":
+            return []
+        return [items.get(dialect, tier, body[a:b]) for a, b in elements(body, where)]
+
+    model = fields.get("model")
+    return Head(
+        _string(body, model) if model else "",
+        tuple(each(dialect.tools, Tier.TOOLS)),
+        (*each(dialect.system, Tier.SYSTEM), *leading),
+        _params(body, dialect, fields),
+        {name: body[slice(*fields[name])] for name in dialect.routes if name in fields},
+    )
+
+
+def _string(body: bytes, where: Range) -> str:
+    try:
+        return _text.decode(body[where[0] : where[1]])
+    except msgspec.ValidationError:
+        return ""
+
+
+def _params(body: bytes, dialect: Dialect, fields: Mapping[str, Range]) -> dict[str, bytes]:
+    params: dict[str, bytes] = {}
+    for param in dialect.params:
+        name, _, inner = param.path.partition(".")
+        where = fields.get(name)
+        if where is None:
+            continue
+        form = _param(body[where[0] : where[1]], param, inner)
+        if form is not None:
+            params[param.path] = form
+    return params
+
+
+def _param(raw: bytes, param: Param, inner: str) -> bytes | None:
+    value = canonical.decode_values(raw)
+    if inner:
+        value = value.get(inner) if isinstance(value, dict) else None
+    form = canonical.meaning_form(value)
+    return None if form in (b"null", param.default) else form
+
+
+def _anchor(body: bytes, fields: Mapping[str, Range]) -> bytes:
+    """What the history hangs on if it began elsewhere: a stored response or conversation."""
+    anchors = [body[slice(*fields[n])] for n in ("previous_response_id", "conversation") if n in fields]
+    return b"\0".join(a for a in anchors if a != b"null")
+
+
+def scope(tenant: bytes, upstream: str) -> bytes:
+    """The key of one tenant's requests to one upstream: 32 bytes."""
+    return link(tenant, b"upstream\0", upstream.encode())

@@ -1,0 +1,153 @@
+"""Text that changes by itself: clocks, request ids, counters, places.
+
+``PATTERNS`` is the table. A span is volatile by what it looks like; its cause says which class a change of it is.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+BILLING_PREFIX = "x-anthropic-billing-header:"
+"""How the text of a client's per-request billing block begins."""
+BILLING_TOKEN = re.compile(r"\bcch=([0-9A-Za-z]+)")
+"""The token in it that changes with each request."""
+TOKEN_HINT = b"cch="
+
+_MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*\.?"
+_DAY = r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,?\s+"
+_TIME = r"\d{1,2}:\d{2}(?::\d{2})?(?:\.\d+)?(?:\s?[AaPp]\.?[Mm]\.?)?(?:\s?(?:Z|UTC|GMT|[A-Z]{2,4}T|[+-]\d{2}:?\d{2})\b)?"
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """One look of volatile text."""
+
+    cause: str
+    name: str
+    regex: re.Pattern[str]
+
+
+def _pattern(cause: str, name: str, regex: str, flags: re.RegexFlag = re.RegexFlag(0)) -> Pattern:
+    return Pattern(cause, name, re.compile(regex, flags))
+
+
+PATTERNS: tuple[Pattern, ...] = (
+    _pattern("S1", "iso date and time", rf"\b\d{{4}}-\d{{2}}-\d{{2}}(?:[T ]\d{{2}}(?!\d)(?::\d{{2}}(?::\d{{2}}(?:[.,]\d+)?)?)?(?:\s?Z\b|\s?UTC\b|[+-]\d{{2}}:?\d{{2}})?)?"),
+    _pattern("S1", "written date", rf"\b(?:{_DAY})?(?:\d{{1,2}}(?:st|nd|rd|th)?\s+{_MONTH}|{_MONTH}\s+\d{{1,2}}(?:st|nd|rd|th)?),?(?:\s+\d{{4}}\b)?(?:,?\s+(?:at\s+)?{_TIME})?"),
+    _pattern("S1", "slashed or dotted date", rf"\b\d{{1,4}}[/.]\d{{1,2}}[/.]\d{{2,4}}\b(?:,?\s+{_TIME})?"),
+    _pattern("S1", "clock", rf"\b{_TIME}"),
+    _pattern("S1", "unix time", r"(?i)\b(?:timestamp|time|date|epoch|unix)\b[ :=]+\d{10,13}(?:\.\d+)?\b"),
+    _pattern("S2", "uuid", r"\b[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\b"),
+    _pattern("S2", "hex id", r"\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{12,64}\b"),
+    _pattern("S2", "request or session id", r"(?i)\b(?:request|session|trace|run|req|correlation)[-_ ]?id\b[\"']?\s*[:=]?\s*[\"']?[\w.-]{4,}"),
+    _pattern("S3", "counter of tokens", r"(?i)\b\d[\d,._]*(?=\s*(?:/\s*\d[\d,._]*\s*)?(?:tokens?|turns?|steps?|credits?|messages?)\s+(?:left|remaining|used)\b)"),
+    _pattern("S3", "working directory", r"(?i)(?:\bcwd|\b(?:working|current|project|root)[ -]?(?:directory|dir|folder|path))\b(?:\s+is)?\s*[:=]?\s*[`'\"]?[/~\w.:\\-]+[`'\"]?"),
+    _pattern("S3", "git state", r"(?im)^\s*(?:git\s+)?(?:branch|status|head|recent commits?)\s*[:=].*$|^\s?[MADRCU?!]{1,2}\s+\S+$"),
+    _pattern("S3", "temporary path", r"(?:/tmp|/var/folders|/private/tmp|[A-Z]:\\Temp)[/\\][\w.+/\\-]+"),
+    _pattern("S3", "host", r"(?i)\b(?:host(?:name)?|machine|pid|port)\s*[:=]\s*[\w.-]+"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Volatile:
+    """A volatile span [start, end) of a text."""
+
+    start: int
+    end: int
+    cause: str
+
+
+def find(text: str) -> list[Volatile]:
+    """All volatile spans, in order, not overlapping; where two patterns meet the earlier, then the longer wins."""
+    found = [
+        Volatile(match.start(), match.end(), pattern.cause)
+        for pattern in PATTERNS
+        for match in pattern.regex.finditer(text)
+        if match.end() > match.start()
+    ]
+    found.sort(key=lambda span: (span.start, -span.end))
+    kept: list[Volatile] = []
+    for span in found:
+        if not kept or span.start >= kept[-1].end:
+            kept.append(span)
+    return kept
+
+
+def skeleton(text: str) -> str:
+    """The text with every volatile span taken out: equal skeletons differ in volatile text only."""
+    pieces, position = [], 0
+    for span in find(text):
+        pieces.append(text[position : span.start])
+        position = span.end
+    pieces.append(text[position:])
+    return "\0".join(pieces)
+
+
+def changed_span(before: str, after: str) -> tuple[int, int, int]:
+    """(start, end of the change in before, end of it in after): what lies between the common head and tail."""
+    limit = min(len(before), len(after))
+    start = common_prefix(before, after)
+    tail = common_prefix(before[start:][::-1], after[start:][::-1]) if start < limit else 0
+    return start, len(before) - tail, len(after) - tail
+
+
+def common_prefix(left: str, right: str) -> int:
+    """Length of the common head of two strings, by bisection over C-speed comparisons."""
+    low, high = 0, min(len(left), len(right))
+    if left[:high] == right[:high]:
+        return high
+    while low < high:
+        middle = (low + high + 1) // 2
+        if left[low:middle] == right[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def cause_of_change(before: str, after: str) -> str | None:
+    """The class of the volatile text that covers all of a change, or None if something else changed.
+
+    Judged on the text after the change: every character that changed must lie in a volatile span, and the spans'
+    surroundings must be equal. Where it holds, the first changed span names the class.
+    """
+    if skeleton(before) == skeleton(after):
+        left = [(before[s.start : s.end], s.cause) for s in find(before)]
+        right = [(after[s.start : s.end], s.cause) for s in find(after)]
+        return next((b[1] for a, b in zip(left, right, strict=False) if a != b), None)
+    start, end_before, end_after = changed_span(before, after)
+    if end_before != start and end_after != start:
+        return None
+    longer, end = (after, end_after) if end_after > start else (before, end_before)
+    return _cause_of_insertion(longer, start, end)
+
+
+def _cause_of_insertion(text: str, start: int, end: int) -> str | None:
+    """A line that came or went: volatile if it holds a volatile span and little else."""
+    chunk = text[start:end]
+    spans = find(text)
+    inside = [s for s in spans if s.start < end and s.end > start]
+    if not inside or len(chunk) > 400 or chunk.count("\n") > 3:
+        return None
+    return inside[0].cause
+
+
+def billing_token(text: str) -> str | None:
+    """The per-request token of a billing block; None if the text is no such block."""
+    if not text.startswith(BILLING_PREFIX):
+        return None
+    match = BILLING_TOKEN.search(text)
+    return match[1] if match else ""
+
+
+def mask_token(plain: bytes, token: str) -> bytes:
+    """A meaning form with each occurrence of this request's own token blanked."""
+    if not token:
+        return plain
+    return re.sub(rb"\bcch=" + re.escape(token.encode()) + rb"(?![0-9A-Za-z])", b"cch=*", plain)
+
+
+def mask_billing(text: str) -> str:
+    """A billing block with its token blanked."""
+    return BILLING_TOKEN.sub("cch=*", text)

@@ -1,0 +1,304 @@
+"""The life of a request, on one page: plan before it goes out, learn when its response has come.
+
+    bytes ─read→ Request ─reference→ Tip ─mend→ Mended ─render→ bytes ─measure→ Plan      … send, relay …      ─learn→ Tip
+
+Nothing here does I/O of its own: the ledger and the clock are handed in. Whatever fails inside a plan, the client's own
+bytes go out and an event says why.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import msgspec
+
+from standfast.config import Policy
+from standfast.errors import Ambiguous, OverBudget, RequestError
+from standfast.events import FailedOpen, Observer, Planned, nobody
+from standfast.ledger import Ledger
+from standfast.prompt import canonical, lineage
+from standfast.prompt.bookmarks import Bookmarks, Place
+from standfast.prompt.causes import CAUSES, Repair
+from standfast.prompt.dialects import DIALECTS
+from standfast.prompt.drift import Drift, meaning
+from standfast.prompt.fingerprint import Chain, link, record, tool_set
+from standfast.prompt.items import Items
+from standfast.prompt.measure import Tokens, measure
+from standfast.prompt.model import Item, Sent, Tier, Tip
+from standfast.prompt.render import render
+from standfast.prompt.repair import Carried, Mended, mend
+from standfast.prompt.replies import Reply
+from standfast.prompt.request import Request, bookmark, read, scope
+
+_BUDGET_BYTES = 100_000
+_SHORT_BODY = 200_000  # bodies up to here get a whole two budgets: the first of a session has no history to lean on
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A request as it came in."""
+
+    body: bytes
+    dialect: str
+    upstream: str
+    tenant: bytes
+    """32-byte key of the caller."""
+    policy: Policy
+    now: float
+    """Unix seconds."""
+    request_id: str
+    pin_billing: bool = True
+    """Whether a per-request billing block may be sent as it was first sent."""
+    reference: Tip | None = None
+    """Compare with this request if the ledger knows none (``explain``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """What a request shares with what was sent before, and what kept it from sharing more."""
+
+    drifts: tuple[Drift, ...] = ()
+    tokens: Tokens = field(default_factory=Tokens)
+    resumed: bool = False
+
+    @property
+    def primary(self) -> Drift | None:
+        """The first drift in render order: the one that ends the shared prefix."""
+        return self.drifts[0] if self.drifts else None
+
+    @property
+    def cause(self) -> str | None:
+        return self.primary.cause if self.primary else None
+
+    @property
+    def path(self) -> str | None:
+        return self.primary.path if self.primary else None
+
+    @property
+    def repair(self) -> Repair:
+        return CAUSES[self.primary.cause].repair if self.primary else Repair.NONE
+
+    @property
+    def repaired(self) -> bool:
+        return bool(self.drifts) and all(d.repaired for d in self.drifts)
+
+    @property
+    def attainable_tokens(self) -> int:
+        return self.tokens.attainable
+
+    @property
+    def lost_tokens(self) -> int:
+        return self.tokens.lost if self.drifts else 0
+
+
+@dataclass(slots=True)
+class Plan:
+    """What to send, and what it was made of."""
+
+    arrival: Arrival
+    body: bytes
+    model: str
+    stream: bool
+    diagnosis: Diagnosis
+    tip: Tip | None = None
+    _request: Request | None = None
+    _mended: Mended | None = None
+    _head: bytes = b""
+
+    @property
+    def changed(self) -> bool:
+        return self.body is not self.arrival.body
+
+    @property
+    def chain(self) -> tuple[bytes, ...]:
+        """Names of the segments that go out, in render order: two prompts share a prefix as far as these agree."""
+        return tuple(item.key for item in self._items())
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Rendered bytes of each of them."""
+        return tuple(item.size for item in self._items())
+
+    def _items(self) -> list[Item]:
+        if self._mended is None:
+            return []
+        sent = (item for unit in self._mended.sent for item in unit.items)
+        return [*self._mended.tools, *self._mended.system, *sent]
+
+
+class Turns:
+    """Plans requests and learns from their responses. One per process; not thread-safe."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        *,
+        clock: Callable[[], float] = time.perf_counter,
+        budget_ms: float = 5.0,
+        observe: Observer = nobody,
+        memory_bytes: int = 128 << 20,
+    ) -> None:
+        self._ledger = ledger
+        self._clock = clock
+        self._budget = budget_ms / 1000
+        self._observe = observe
+        self._items = Items(memory_bytes // 2)
+        self._places = Bookmarks(memory_bytes // 2)
+
+    def plan(self, arrival: Arrival) -> Plan:
+        """Decide what goes out. Raises BrokenBody for a body that is not JSON; fails open on anything else."""
+        started = self._clock()
+        try:
+            plan = self._plan(arrival, started)
+        except RequestError:
+            raise
+        except Exception as error:  # fail open: whatever it is, the client's request goes out
+            self._failed(arrival, "plan", error)
+            return _as_it_came(arrival)
+        self._tell(plan, self._clock() - started)
+        return plan
+
+    def _plan(self, arrival: Arrival, started: float) -> Plan:
+        if arrival.policy is Policy.OFF:
+            return _as_it_came(arrival)
+        deadline = started + self._budget * max(len(arrival.body), _SHORT_BODY) / _BUDGET_BYTES
+        dialect, key = DIALECTS[arrival.dialect], scope(arrival.tenant, arrival.upstream)
+        place = self._places.find(key, dialect.name, arrival.body)
+        request = read(arrival.body, dialect, key, self._items, place.bookmark if place else None)
+        self._check(deadline, "reading")
+        head = link(key, b"head\0", tool_set(key, request.head.tools) + bytes([min(len(request.head.system), 255)]))
+        reference = self._reference(request, head) or arrival.reference
+        carried = _carried(request, place, reference, arrival.policy)
+        mended = mend(request, reference, arrival.policy, self._items, _Firsts(self, key, arrival), carried)
+        self._check(deadline, "repairing")
+        body = render(request, mended)
+        tokens = measure(request, mended, reference)
+        self._check(deadline, "rendering")
+        tip = self._remember(arrival, request, mended, reference, key, head)
+        diagnosis = Diagnosis(tuple(mended.drifts), tokens, request.resumed > 0)
+        return Plan(
+            arrival, body, request.head.model, _streams(request), diagnosis, tip, request, mended, head
+        )
+
+    def _reference(self, request: Request, head: bytes) -> Tip | None:
+        """The request that this one continues, else one that begins with the same tools and system."""
+        depth, tips = self._ledger.tips_at(request.links)
+        if depth and (tip := lineage.choose(request, depth, tips)):
+            return tip
+        return lineage.choose(request, 0, self._ledger.tips_of_head(head))
+
+    def _remember(
+        self, arrival: Arrival, request: Request, mended: Mended, reference: Tip | None, key: bytes, head: bytes
+    ) -> Tip:
+        identity = link(key, b"tip\0", f"{arrival.request_id}\0{arrival.now}".encode())[:16]
+        continues = reference is not None and mended.shared > 0
+        frozen = mended.system is not request.head.system
+        tip = Tip(
+            identity,
+            reference.lineage if reference and continues else identity,
+            arrival.now,
+            request.dialect.name,
+            replace(request.head, tools=mended.tools, system=mended.system, routes=mended.routes),
+            tuple(mended.sent),
+            announced=mended.announced if frozen else "",
+            fingerprint=record(key, request.dialect.name, request.head, request.end, len(request.links)),
+        )
+        self._ledger.record(tip, request.links, head)
+        if mark := bookmark(request):
+            drifts = tuple(d for d in mended.drifts if d.tier is Tier.MESSAGES and d.repaired)
+            self._places.keep(key, request.dialect.name, Place(mark, tip.id, arrival.policy, mended.ids, drifts))
+        return tip
+
+    def learn(self, plan: Plan, reply: Reply) -> None:
+        """Remember what the model wrote, in its own bytes. Never raises."""
+        request, tip = plan._request, plan.tip
+        if request is None or tip is None or not reply.complete or not reply.produced:
+            return
+        try:
+            key = scope(plan.arrival.tenant, plan.arrival.upstream)
+            chain = Chain(key, request.end, request.calls.copy())
+            produced = []
+            for wire in reply.produced:
+                item = self._items.get(request.dialect, Tier.MESSAGES, wire)
+                produced.append(Sent((item,), chain.fold((item,), 0).links))
+            plan.tip = replace(tip, produced=tuple(produced))
+            self._ledger.record(plan.tip, request.links, plan._head)
+        except Exception as error:  # fail open: the response is the client's, whatever we can learn from it
+            self._failed(plan.arrival, "learn", error)
+
+    def _check(self, deadline: float, stage: str) -> None:
+        if self._clock() > deadline:
+            raise OverBudget(f"{stage} ran over the work budget; raise budget_ms if this is frequent")
+
+    def _failed(self, arrival: Arrival, stage: str, error: Exception) -> None:
+        self._observe(FailedOpen(arrival.request_id, arrival.upstream, stage, f"{type(error).__name__}: {error}"))
+
+    def _tell(self, plan: Plan, seconds: float) -> None:
+        a, d = plan.arrival, plan.diagnosis
+        self._observe(
+            Planned(
+                a.request_id, a.upstream, a.dialect, a.policy, d.cause, d.path, d.repaired,
+                d.attainable_tokens, d.lost_tokens, d.resumed, seconds,
+            )
+        )  # fmt: skip
+
+
+class _Firsts:
+    """First forms out of the ledger, for one request."""
+
+    def __init__(self, turns: Turns, key: bytes, arrival: Arrival) -> None:
+        self._ledger, self._items, self._key, self._arrival = turns._ledger, turns._items, key, arrival
+
+    def item(self, item: Item) -> Item:
+        name = link(self._key, f"first\0{self._arrival.dialect}\0{item.tier}\0".encode(), meaning(item))
+        wire = self._ledger.keep_first(name, item.wire)
+        if wire == item.wire or item.marked:
+            return item
+        first = self._items.get(DIALECTS[self._arrival.dialect], item.tier, wire)
+        return item if first.key == item.key or first.marked else first
+
+    def order(self, tools: tuple[Item, ...]) -> tuple[Item, ...]:
+        if len(tools) < 2:
+            return tools
+        names = [canonical.digest(meaning(tool)) for tool in tools]
+        known = self._ledger.keep_first(link(self._key, b"order\0", tool_set(self._key, tools)), b"".join(names))
+        return tuple(tool for _, tool in sorted(zip(names, tools, strict=True), key=lambda pair: known.find(pair[0])))
+
+
+def _carried(request: Request, place: Place | None, reference: Tip | None, policy: Policy) -> Carried | None:
+    """What the last plan decided about the units that were not read again, if it holds for this one too."""
+    if place is None or reference is None or reference.id != place.tip or policy is not place.policy:
+        return None
+    if not request.resumed or policy is Policy.OBSERVE:
+        return None
+    return Carried(request.resumed, reference.sent, place.ids, place.drifts)
+
+
+def _streams(request: Request) -> bool:
+    where = request.fields.get("stream")
+    return where is not None and request.body[where[0] : where[1]] == b"true"
+
+
+class _Peek(msgspec.Struct):
+    model: object = ""
+    stream: object = False
+
+
+_peek = msgspec.json.Decoder(_Peek)
+
+
+def _as_it_came(arrival: Arrival) -> Plan:
+    """The plan that changes nothing. Raises BrokenBody if the body is not JSON at all."""
+    try:
+        seen = _peek.decode(arrival.body)
+    except (msgspec.DecodeError, RecursionError):
+        if broken := canonical.broken(arrival.body):
+            raise broken from None
+        seen = _Peek()
+    model = seen.model if isinstance(seen.model, str) else ""
+    return Plan(arrival, arrival.body, model, seen.stream is True, Diagnosis())
+
+
+__all__ = ["Ambiguous", "Arrival", "Diagnosis", "Plan", "Turns"]

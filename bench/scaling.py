@@ -18,10 +18,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-
 from bodies import PATHS, Session
 from dummy_upstream import ANSWERS
 from machine import lines, machine
+
 from standfast.config import Policy
 from standfast.events import Event, FailedOpen, Planned
 from standfast.ledger.memory import MemoryLedger
@@ -60,7 +60,11 @@ def _timed(call: Any, *args: Any) -> tuple[float, Any]:
 
 def one(dialect: str, history: int, growth: int, repeats: int) -> Row:
     """Plan sessions of ``history`` bytes that grow by ``growth``; medians in ms."""
-    cold, append, learn, parse, bodies = [], [], [], [], []
+    cold: list[float] = []
+    append: list[float] = []
+    learn: list[float] = []
+    parse: list[float] = []
+    bodies: list[bytes] = []
     watch = _Watch()
     turns = Turns(MemoryLedger(256 * 2**20), observe=watch)
     for repeat in range(repeats):
@@ -113,7 +117,7 @@ def table(rows: Sequence[Row]) -> str:
     for row in rows:
         sizes = f"{row['history'] / 1e3:16.0f}{row['new'] / 1e3:16.0f}"
         times = "".join(f"{row[key]:16.3f}" for key in ("plan_ms", "plan_cold_ms", "learn_ms", "parse_ms"))
-        failed = f"  failed open: {row['failed_open'][0]}" if row["failed_open"] else ""
+        failed = f"  {len(row['failed_open'])} failed open: {row['failed_open'][0]}" if row["failed_open"] else ""
         out.append(f"{sizes}{times}{row['resumed']:16.0%}{failed}")
     return "\n".join(out)
 

@@ -204,8 +204,8 @@ def percentile(times: list[float], share: float) -> float:
 
 def measure(ports: dict[str, int], kb: int, rounds: int, requests: int) -> None:
     body = b'{"model":"m","messages":[{"role":"user","content":"' + b"a" * (kb * 1000) + b'"}]}'
-    head = b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
-    request = head % len(body) + body
+    lines = b"POST /v1/chat/completions HTTP/1.1", b"host: x", b"content-length: %d" % len(body), b"", body
+    request = b"\r\n".join(lines)
     figures: dict[str, list[tuple[float, float, float]]] = {name: [] for name in ports}
     for port in ports.values():
         one_by_one(port, request, 100)
@@ -214,7 +214,8 @@ def measure(ports: dict[str, int], kb: int, rounds: int, requests: int) -> None:
         for name, port in order if turn % 2 == 0 else reversed(order):
             times = one_by_one(port, request, requests)
             figures[name].append((percentile(times, 0.5), percentile(times, 0.99), together(port, request, requests)))
-    print(f"machine: {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, {platform.system()}")
+    python = f"Python {platform.python_version()}"
+    print(f"machine: {platform.machine()}, {os.cpu_count()} cores, {platform.system()}, {python}")
     print(f"body {kb} KB, {rounds} rounds of {requests} requests; medians; 'added' is p50 over no proxy\n")
     print(f"{'stack':18} {'p50 ms':>8} {'p99 ms':>8} {'added':>8} {'×':>6} {'req/s':>8} {'×':>6}")
     table = {n: [statistics.median(column) for column in zip(*rows, strict=True)] for n, rows in figures.items()}

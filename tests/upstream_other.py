@@ -9,7 +9,7 @@ from typing import Any
 
 from upstream_turn import Recorded, anthropic_error, openai_error
 
-MODELS = ("claude-sonnet-4-5", "gpt-5-mini")
+MODELS = ("claude-scripted", "gpt-scripted")
 CREATED = 1_750_000_000
 CREATED_TEXT = "2025-06-15T15:06:40Z"
 DIMENSIONS = 8

@@ -14,7 +14,7 @@ class Turn:
 
     text: str = ""
     calls: tuple[tuple[str, str], ...] = ()
-    """(name, arguments as a JSON string), sent exactly so."""
+    """(name, arguments as a JSON string). Sent exactly so wherever the format has them as a string."""
     thinking: str = ""
     cut_short: bool = False
     """Ends at the token limit."""

@@ -145,17 +145,18 @@ def _old(body: Body, role: str) -> Iterator[Body]:
 
 
 def _results_order(body: Body, rng: Random, script: Script, turn: int) -> None:
-    """Results of parallel calls in the order in which they came from the store, not in the order first sent."""
+    """Old results of parallel calls in the order in which a store gives them, not in the order first sent."""
     messages: list[Body] = body["messages"]
     start = 0
+    reordered = False
     while start < len(messages):
         end = start
         while end < len(messages) and messages[end]["role"] == "tool":
             end += 1
-        if end - start > 1 and end < len(messages):  # half-open [start, end); the newest results are first sent now
-            group = messages[start:end]
-            rng.shuffle(group)
-            messages[start:end] = group
+        is_old_group = end - start > 1 and end < len(messages)  # half-open [start, end)
+        if is_old_group and (not reordered or rng.random() < 0.5):
+            messages[start:end] = reversed(messages[start:end])
+            reordered = True
         start = end + 1
 
 

@@ -60,19 +60,24 @@ async def run(
     return steps
 
 
-async def erase_slots(engine_url: str) -> bool:
-    """Make a llama.cpp server forget every cached prompt. False if it does not offer that."""
+async def empty_slots(engine_url: str) -> None:
+    """Make a llama.cpp server forget every cached prompt. Raises UpstreamError if it does not list its slots.
+
+    A slot keeps only what its newest prompt shares with the one before, so a prompt of one word empties it. (Its own
+    ``erase`` action is there only if the server may write files.)
+    """
     base = engine_url.rstrip("/").removesuffix("/v1")
-    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=_SECONDS_A_REQUEST)) as session:
-        async with session.get(f"{base}/slots") as response:
-            if response.status != 200:
-                return False
-            slots = [slot["id"] for slot in await response.json()]
-        for slot in slots:
-            async with session.post(f"{base}/slots/{slot}?action=erase") as response:
-                if response.status != 200:
-                    return False
-    return True
+    timeout = aiohttp.ClientTimeout(total=_SECONDS_A_REQUEST)
+    try:
+        async with aiohttp.ClientSession(timeout=timeout, raise_for_status=True) as session:
+            async with session.get(f"{base}/slots") as response:
+                slots = [slot["id"] for slot in await response.json()]
+            for slot in slots:
+                filler = {"prompt": "-", "n_predict": 1, "id_slot": slot, "cache_prompt": False}
+                async with session.post(f"{base}/completion", json=filler) as response:
+                    await response.read()
+    except (aiohttp.ClientError, TimeoutError) as error:
+        raise UpstreamError(f"the slots of {base} cannot be emptied: {error or type(error).__name__}") from error
 
 
 async def _send(session: aiohttp.ClientSession, url: str, request: ClientRequest) -> Step:
@@ -132,7 +137,6 @@ def _counts(usage: Any, where: str) -> tuple[int, int]:
 
 
 def _verdict(headers: Mapping[str, str]) -> tuple[str | None, bool]:
-    """Cause and repair as Standfast's response headers tell them."""
-    cause = headers.get("x-standfast-cause", "").strip()
-    repaired = headers.get("x-standfast-repaired", "").strip().lower()
-    return (cause if cause.lower() not in ("", "none", "-") else None), repaired not in ("", "false", "0", "no", "none")
+    """Cause and repair as Standfast's response headers tell them; a raw run has neither."""
+    cause = headers.get("x-standfast-cause", "none")
+    return (None if cause == "none" else cause), headers.get("x-standfast-repaired") == "1"

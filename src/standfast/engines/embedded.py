@@ -35,9 +35,7 @@ class EmbeddedEngine:
     It is given up after MAX_DEATHS deaths within DEATHS_WITHIN seconds: ``ready`` and ``wait`` then raise EngineFailed.
     """
 
-    def __init__(
-        self, settings: Settings, observe: Observer = nobody, *, start_seconds: float = START_SECONDS
-    ) -> None:
+    def __init__(self, settings: Settings, observe: Observer = nobody, *, start_seconds: float = START_SECONDS) -> None:
         self._settings = settings
         self._observe = observe
         self._start_seconds = start_seconds

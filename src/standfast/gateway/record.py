@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 import traceback
 from dataclasses import replace
@@ -11,6 +12,8 @@ from standfast.gateway.headers import Pair
 from standfast.gateway.routes import OTHER
 from standfast.prompt.replies import Reply, ReplyReader, reader
 from standfast.turn import Plan, Turns
+
+logger = logging.getLogger("standfast.gateway")
 
 CLIENT_LEFT = 499
 """The status that is recorded when the caller left before there was another."""
@@ -96,8 +99,7 @@ class Record:
         if usage is not None:
             out.append((b"x-standfast-hit", b"%d/%d" % (usage.cached_tokens, usage.prompt_tokens)))
         elif diagnosis is not None and self.status < 300:
-            expected = diagnosis.attainable_tokens - (0 if repaired else diagnosis.lost_tokens)
-            out.append((b"x-standfast-hit", b"~%d" % max(expected, 0)))
+            out.append((b"x-standfast-hit", b"~%d" % diagnosis.tokens.after))
         return out
 
     def failed(self, stage: str, error: Exception) -> None:
@@ -129,8 +131,8 @@ class Record:
         # An observer that fails must not take a request with it, and there is nobody else to tell.
         try:
             self._observe(event)
-        except Exception:
-            traceback.clear_frames(None)
+        except Exception as error:
+            logger.error("request %s: an observer failed: %s", self.request_id, place(error))
 
 
 def place(error: BaseException) -> str:

@@ -54,12 +54,12 @@ class Relay:
     async def open(self) -> None:
         """Make the sessions; needs the running loop that will use them."""
         context = ssl.create_default_context()
-        self._kept = self._session(aiohttp.TCPConnector(
-            limit=0, keepalive_timeout=_KEEP_CONNECTION, ttl_dns_cache=_NAMES_LIVE, ssl=context
-        ))
-        self._fresh = self._session(aiohttp.TCPConnector(
-            limit=0, force_close=True, ttl_dns_cache=_NAMES_LIVE, ssl=context
-        ))
+        self._kept = self._session(
+            aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEP_CONNECTION, ttl_dns_cache=_NAMES_LIVE, ssl=context)
+        )
+        self._fresh = self._session(
+            aiohttp.TCPConnector(limit=0, force_close=True, ttl_dns_cache=_NAMES_LIVE, ssl=context)
+        )
 
     async def close(self) -> None:
         """Close every connection."""

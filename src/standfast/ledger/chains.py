@@ -8,7 +8,7 @@ plus one step per run on the path (about two a turn), not one per link.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from heapq import nlargest
 
 from standfast.prompt.model import Link, Tip
@@ -19,6 +19,26 @@ NEWEST = 8
 _LINK_COST = 180  # the bytes object, its slot in the dict and in its run
 _RUN_COST = 600
 _MERGE_AT_MOST = 64  # links to label again; without a merge a path is a step longer, no more
+
+
+def longest_known(links: Sequence[Link], is_known: Callable[[Link], bool]) -> int:
+    """How many links are known, if none is known behind one that is not.
+
+    Probes from the end, where the new ones are, in steps that double, then bisects.
+    """
+    low = high = len(links)  # links[:low] are known, links[high:] are not
+    step = 1
+    while low and not is_known(links[low - 1]):
+        high = low - 1
+        low = max(0, len(links) - step)
+        step *= 2
+    while low < high:
+        middle = (low + high + 1) // 2
+        if is_known(links[middle - 1]):
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 class Entry:
@@ -110,21 +130,8 @@ class Chains:
         self.bytes = 0
 
     def known(self, links: Sequence[Link]) -> int:
-        """How many links are known. Probes from the end, where new ones are, in steps that double, then bisects."""
-        runs, total = self._runs, len(links)
-        unknown, step = total, 1  # links[unknown:] are not known, nor is any between
-        low = total
-        while low and links[low - 1] not in runs:
-            unknown = low - 1
-            low = max(0, total - step)
-            step *= 2
-        while low < unknown:  # links[:low] are known
-            middle = (low + unknown + 1) // 2
-            if links[middle - 1] in runs:
-                low = middle
-            else:
-                unknown = middle - 1
-        return low
+        """How many links are known."""
+        return longest_known(links, self._runs.__contains__)
 
     def newest(self, link: Link) -> list[Entry]:
         """The newest entries that pass through a known link."""

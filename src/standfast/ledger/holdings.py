@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import takewhile
-from operator import is_
+from operator import eq, is_
 
 from standfast.prompt.model import Head, Item, Sent, Tip
 
@@ -41,7 +41,8 @@ def _shared(ours: Sequence[Sent], theirs: Sequence[Sent]) -> int:
     """Length of the common head."""
     if ours[: len(theirs)] == theirs:  # the usual case; compares identities first
         return len(theirs)
-    return sum(takewhile(bool, map(is_, ours, theirs)))
+    same = sum(takewhile(bool, map(is_, ours, theirs)))
+    return same + sum(takewhile(bool, map(eq, ours[same:], theirs[same:])))
 
 
 class Holdings:
@@ -114,7 +115,7 @@ class Holdings:
     def _intern(self, dialect: str, sent: Sent) -> Sent:
         self.bytes += _SENT_COST
         items = self._keep(dialect, sent.items)
-        return sent if items is sent.items else Sent(items, sent.links)
+        return sent if items is sent.items else replace(sent, items=items)
 
     def _keep(self, dialect: str, items: tuple[Item, ...]) -> tuple[Item, ...]:
         kept = []

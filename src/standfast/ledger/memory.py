@@ -62,7 +62,7 @@ class MemoryLedger:
     """A Ledger that a restart forgets. Safe to use from several threads."""
 
     def __init__(self, max_bytes: int) -> None:
-        self._max_bytes = max_bytes
+        self.max_bytes = max_bytes
         self._lock = RLock()
         self._entries: OrderedDict[bytes, Entry] = OrderedDict()
         self._firsts: OrderedDict[bytes, _First] = OrderedDict()
@@ -159,7 +159,7 @@ class MemoryLedger:
     def close(self) -> None:
         """See Ledger."""
         with self._lock:
-            self._max_bytes = -1
+            self.max_bytes = -1
             self._fit()
 
     def passes(self, link: Link) -> list[bytes]:
@@ -197,7 +197,7 @@ class MemoryLedger:
 
     def _fit(self) -> None:
         """Forget the least recently used until it fits."""
-        while self.size > self._max_bytes and (self._entries or self._firsts):
+        while self.size > self.max_bytes and (self._entries or self._firsts):
             entry = next(iter(self._entries.values()), None)
             name = next(iter(self._firsts), None)
             if name is not None and (entry is None or self._firsts[name].tick < entry.tick):

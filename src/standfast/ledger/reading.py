@@ -5,12 +5,15 @@ from __future__ import annotations
 import sqlite3
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Sequence
+from itertools import islice
 from threading import Lock
 from typing import NamedTuple
 
 from standfast.ledger.chains import NEWEST
 from standfast.ledger.records import (
+    LINK_SIZE,
     LINKS_A_PAGE,
+    TIERS,
     Damaged,
     Parse,
     Stored,
@@ -21,8 +24,6 @@ from standfast.ledger.records import (
     split_links,
     unpack,
     unseal,
-    TIERS,
-    LINK_SIZE,
 )
 from standfast.prompt.model import Head, Item, Link, Sent, Tip
 
@@ -99,12 +100,10 @@ class Reader:
         passing are ids known to pass through it; a row that is fresh (in memory, as it is here) is not read.
         """
         found: list[Row] = []
-        scanned = 0
-        for number, id, record in self._candidates(link):
+        for scanned, (number, id, record) in enumerate(self._candidates(link), 1):
             row = Row(number, id)
             if id in passing or (not fresh(row) and self._passes(record, link, depth)):
                 found.append(row)
-            scanned += 1
             if len(found) == NEWEST or (found and scanned >= _SCAN_AT_MOST):
                 break
         return found
@@ -187,13 +186,10 @@ class Reader:
         if isinstance(head, Head):
             return head
         stored = decode_head(self._blob(record.head))
-        try:
-            tools = tuple(self._item(record.dialect, name) for name in stored.tools)
-            system = tuple(self._item(record.dialect, name) for name in stored.system)
-        except Damaged as error:
-            raise Damaged(record.head, *error.digests) from error
+        items = self._items(record.dialect, record.head, stored.tools + stored.system)
+        tools, system = items[: len(stored.tools)], items[len(stored.tools) :]
         head = Head(stored.model, tools, system, stored.params, stored.routes)
-        self._cache.put(key, head, _UNIT_OVERHEAD)
+        self._cache.put(key, head, _UNIT_OVERHEAD + _size(items))
         return head
 
     def _units(self, dialect: str, page: bytes) -> tuple[Sent, ...]:
@@ -201,27 +197,45 @@ class Reader:
         held = self._cache.get(key)
         if isinstance(held, tuple):
             return held
-        units = []
-        try:
-            for unit in decode_units(self._blob(page)):
-                items = tuple(self._item(dialect, name) for name in unit.items)
-                units.append(Sent(items, tuple(Link(link) for link in unit.links)))
-        except Damaged as error:
-            raise Damaged(page, *error.digests) from error
-        made = tuple(units)
-        self._cache.put(key, made, _UNIT_OVERHEAD * len(made))
-        return made
+        stored = decode_units(self._blob(page))
+        items = iter(self._items(dialect, page, [name for unit in stored for name in unit.items]))
+        units = tuple(Sent(tuple(islice(items, len(u.items))), tuple(map(Link, u.links)), u.ours) for u in stored)
+        self._cache.put(key, units, sum(_UNIT_OVERHEAD + _size(unit.items) for unit in units))
+        return units
 
-    def _item(self, dialect: str, name: bytes) -> Item:
-        key = name + dialect.encode()
-        held = self._cache.get(key)
-        if isinstance(held, Item):
-            return held
-        tier = TIERS[name[0]]
-        wire = self._blob(name[1:])
-        item = self._parse(dialect, tier, wire)
-        self._cache.put(key, item, _ITEM_OVERHEAD + len(wire))
-        return item
+    def _items(self, dialect: str, page: bytes, names: list[bytes]) -> tuple[Item, ...]:
+        """The items that a page refers to. Raises Damaged, naming the page too."""
+        suffix = dialect.encode()
+        items = {name: self._cache.get(name + suffix) for name in names}
+        missing = [name for name, item in items.items() if item is None]
+        wires = self._blobs(page, [name[1:] for name in missing])
+        for name in missing:
+            wire = wires[name[1:]]
+            made = self._parse(dialect, TIERS[name[0]], wire)
+            items[name] = made
+            self._cache.put(name + suffix, made, _size((made,)))
+        return tuple(item for name in names if isinstance(item := items[name], Item))
+
+    def _blobs(self, page: bytes, names: list[bytes]) -> dict[bytes, bytes]:
+        found: dict[bytes, bytes] = {}
+        for start in range(0, len(names), _PROBES):
+            asked = names[start : start + _PROBES]
+            rows = self._sql(
+                f"SELECT digest, kind, size, data FROM blobs WHERE digest IN ({self._in})",
+                asked + asked[-1:] * (_PROBES - len(asked)),
+            )
+            for name, *row in rows:
+                try:
+                    found[name] = unpack(name, *row)
+                except Damaged as error:
+                    raise Damaged(page, *error.digests) from error
+        if lost := [name for name in names if name not in found]:
+            raise Damaged(page, *lost)
+        return found
+
+
+def _size(items: Sequence[Item]) -> int:
+    return sum(_ITEM_OVERHEAD + len(item.wire) for item in items)
 
 
 def _bytes(value: object) -> bytes:

@@ -57,6 +57,7 @@ class UnitRecord(msgspec.Struct, array_like=True, frozen=True, gc=False):
     items: list[bytes]
     """References: one byte tier index, then the digest of the wire."""
     links: list[bytes]
+    ours: bool
 
 
 class HeadRecord(msgspec.Struct, array_like=True, frozen=True):

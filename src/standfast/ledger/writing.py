@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from itertools import takewhile
 from operator import is_
 
+from standfast.ledger.chains import longest_known
 from standfast.ledger.records import (
-    LINK_SIZE,
     UNITS_A_PAGE,
     VERSION,
     BlobKind,
@@ -32,7 +32,7 @@ from standfast.ledger.records import (
 )
 from standfast.prompt.model import Head, Link, Sent, Tip
 
-_LINEAGES_KEPT = 256
+_LINEAGES_KEPT = 32  # it keeps their units alive beyond the bound of the memory ledger
 _PRUNE_BATCH = 32
 
 
@@ -46,7 +46,11 @@ class Writer:
         """lineage → what was sent last, and its pages: a page whose units are the same objects is not made again."""
 
     def put_tip(self, tip: Tip, links: Sequence[Link], head: bytes) -> int:
-        """Write a request, in place of one of the same id. Returns its number."""
+        """Write a request, in place of one of the same id. Returns its number.
+
+        Raises UnicodeEncodeError, with nothing written, if a text in it is broken Unicode.
+        """
+        "".join((tip.announced, tip.dialect, tip.head.model, *tip.head.params, *tip.head.routes)).encode()
         old = self._sql("SELECT num, lineage, record FROM tips WHERE id=?", (tip.id,)).fetchone()
         lineage = self._lineage(tip.lineage)
         record = TipRecord(
@@ -84,15 +88,7 @@ class Writer:
     def drop_damaged(self, number: int, digests: Iterable[bytes]) -> None:
         """Delete a request that could not be read, and the blobs in the way, so that they are written anew."""
         for name in digests:
-            row = self._sql("SELECT kind, size, data FROM blobs WHERE digest=?", (name,)).fetchone()
-            try:
-                # a page may be whole and refer to what is not: it goes too
-                if row is not None and row[0] in (BlobKind.ITEM, BlobKind.LINKS):
-                    unpack(name, *row)
-                else:
-                    self._sql("DELETE FROM blobs WHERE digest=?", (name,))
-            except Damaged:
-                self._sql("DELETE FROM blobs WHERE digest=?", (name,))
+            self._discard(name)
         self._latest.clear()
         self.drop_tip(number)
 
@@ -143,15 +139,15 @@ class Writer:
         name = digest(kind, content)
         if self._sql("UPDATE blobs SET refs=refs+1 WHERE digest=?", (name,)).rowcount:
             return name
-        row = (name, kind, len(content), pack(content))
-        self._sql("INSERT INTO blobs(digest, kind, refs, size, data) VALUES(?,?,1,?,?)", row)
+        self._insert(name, kind, content, 1)
         for child, wires in items.items():
-            bump = self._sql("UPDATE blobs SET refs=refs+? WHERE digest=?", (len(wires), child))
-            if not bump.rowcount:
-                row = (child, BlobKind.ITEM, len(wires[0]), pack(wires[0]))
-                self._sql("INSERT INTO blobs(digest, kind, refs, size, data) VALUES(?,?,?,?,?)",
-                          (*row[:2], len(wires), *row[2:]))
+            if not self._sql("UPDATE blobs SET refs=refs+? WHERE digest=?", (len(wires), child)).rowcount:
+                self._insert(child, BlobKind.ITEM, wires[0], len(wires))
         return name
+
+    def _insert(self, name: bytes, kind: BlobKind, content: bytes, refs: int) -> None:
+        row = (name, int(kind), refs, len(content), pack(content))
+        self._sql("INSERT INTO blobs(digest, kind, refs, size, data) VALUES(?,?,?,?,?)", row)
 
     def _put_head(self, head: Head) -> bytes:
         tools, system = [reference(item) for item in head.tools], [reference(item) for item in head.system]
@@ -185,42 +181,39 @@ class Writer:
             names = [reference(item) for item in unit.items]
             for name, item in zip(names, unit.items, strict=True):
                 items.setdefault(name[1:], []).append(item.wire)
-            records.append(UnitRecord(names, list(unit.links)))
+            records.append(UnitRecord(names, list(unit.links), unit.ours))
         return self._put(BlobKind.UNITS, encode_units(records), items)
 
     def _put_nodes(self, links: Sequence[Link], lineage: int) -> None:
         """Count one more request behind the last link: a node counts the nodes and requests that hang on it."""
-        known = len(links)
-        while known and not self._has_node(links[known - 1], lineage):
-            known -= 1
+        has = "SELECT 1 FROM nodes WHERE link=? AND lineage=?"
+        known = longest_known(links, lambda link: self._sql(has, (link, lineage)).fetchone() is not None)
         if known:
             self._sql("UPDATE nodes SET refs=refs+1 WHERE link=? AND lineage=?", (links[known - 1], lineage))
         rows = [(link, lineage) for link in links[known:]]
         self._connection.executemany("INSERT INTO nodes(link, lineage, refs) VALUES(?,?,1)", rows)
 
-    def _has_node(self, link: Link, lineage: int) -> bool:
-        return self._sql("SELECT 1 FROM nodes WHERE link=? AND lineage=?", (link, lineage)).fetchone() is not None
-
     def _release(self, lineage: int, row: bytes) -> None:
-        self._sql("DELETE FROM lineages WHERE num=? AND num NOT IN (SELECT lineage FROM tips WHERE lineage=?)",
-                  (lineage, lineage))  # fmt: skip
+        last = self._sql("SELECT 1 FROM tips WHERE lineage=? LIMIT 1", (lineage,)).fetchone() is None
+        if last:
+            self._sql("DELETE FROM lineages WHERE num=?", (lineage,))
         try:
             record = unseal(row)
-        except Damaged:
-            return  # what it used stays until everything is pruned
-        self._release_nodes(record.links, lineage)
+            self._release_nodes(record.links, lineage)
+        except Damaged:  # which nodes were its own cannot be told; what else it used stays until all is pruned
+            if last:
+                self._sql("DELETE FROM nodes WHERE lineage=?", (lineage,))
+            return
         for name in record.pages():
-            self._unref(name, 1)
+            self._unref(name)
 
     def _release_nodes(self, pages: Sequence[bytes], lineage: int) -> None:
         for page in reversed(pages):
-            try:
-                found = self._read(page)
-                links = split_links(found[1]) if found else []
-            except Damaged:
-                return
-            for link in reversed(links):
-                if len(link) != LINK_SIZE or self._hanging(link, lineage):
+            found = self._read(page)
+            if found is None:
+                raise Damaged(page)
+            for link in reversed(split_links(found[1])):
+                if self._hanging(link, lineage):
                     return
 
     def _hanging(self, link: Link, lineage: int) -> bool:
@@ -232,10 +225,13 @@ class Writer:
         self._sql("DELETE FROM nodes WHERE link=? AND lineage=?", key)
         return False
 
-    def _unref(self, name: bytes, times: int) -> None:
-        left = self._sql("UPDATE blobs SET refs=refs-? WHERE digest=? RETURNING refs", (times, name)).fetchone()
-        if left is None or left[0] > 0:
-            return
+    def _unref(self, name: bytes) -> None:
+        left = self._sql("UPDATE blobs SET refs=refs-1 WHERE digest=? RETURNING refs", (name,)).fetchone()
+        if left is not None and left[0] <= 0:
+            self._delete(name)
+
+    def _delete(self, name: bytes) -> None:
+        """Delete a blob, and let go of what it refers to."""
         try:
             found = self._read(name)
             below = children(*found) if found else []
@@ -243,7 +239,17 @@ class Writer:
             below = []
         self._sql("DELETE FROM blobs WHERE digest=?", (name,))
         for child in below:
-            self._unref(child, 1)
+            self._unref(child)
+
+    def _discard(self, name: bytes) -> None:
+        """Delete a blob that stands in the way of a reading: one that is damaged, or a page that refers to one."""
+        try:
+            found = self._read(name)
+            if found is None or found[0] not in (BlobKind.UNITS, BlobKind.HEAD):
+                return
+        except Damaged:
+            pass
+        self._delete(name)
 
     def _read(self, name: bytes) -> tuple[int, bytes] | None:
         row = self._sql("SELECT kind, size, data FROM blobs WHERE digest=?", (name,)).fetchone()

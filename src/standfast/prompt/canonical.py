@@ -28,11 +28,19 @@ Json = Any
 
 _MAX_EXPONENT = 40  # larger exponents stay literals: 1e999999 must not become a million digits
 _LITERAL = re.compile(r"(-?)(\d+)(?:\.(\d*))?(?:[eE]([+-]?\d+))?")
-_MAYBE_FLOAT = re.compile(rb"[:\[,]\s*-?\d+[.eE]|^-?\d+[.eE]")
-_POSITION = re.compile(r"\(byte (\d+)\)")
+
+
+class _FloatsSeen:
+    """Counts the literals with a fraction or an exponent, so that a caller can tell whether a text held any.
+
+    A count that another thread raises at the same time costs a second look at the text, nothing else.
+    """
+
+    count = 0
 
 
 def _as_written(literal: str) -> Raw:
+    _FloatsSeen.count += 1
     return Raw(literal.encode())
 
 
@@ -69,9 +77,11 @@ def decode_values(text: bytes | str) -> Json:
     return _value_decoder.decode(text)
 
 
-def may_hold_floats(text: bytes) -> bool:
-    """False only if no number in the text has a fraction or an exponent (so both decoders agree)."""
-    return _MAYBE_FLOAT.search(text) is not None
+def decode_both(text: bytes) -> tuple[Json, Json]:
+    """Decode once with numbers as written, once by exact value; the same object twice if it makes no difference."""
+    seen = _FloatsSeen.count
+    written = _key_decoder.decode(text)
+    return written, written if _FloatsSeen.count == seen else _value_decoder.decode(text)
 
 
 def key_form(value: Json) -> bytes:

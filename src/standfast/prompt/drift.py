@@ -16,6 +16,9 @@ from standfast.prompt.fingerprint import meanings
 from standfast.prompt.model import Item, Kind, Part, Tier
 
 
+_QUOTE = 6  # characters that make a text worth looking for in another
+
+
 @dataclass(frozen=True, slots=True)
 class Drift:
     """One difference between a request and what was sent before."""
@@ -74,6 +77,16 @@ def first_difference(before: Json, after: Json) -> str:
 
 def _identical(left: Json, right: Json) -> bool:
     return canonical.key_form(left) == canonical.key_form(right)
+
+
+# Whole requests
+
+
+def quotes(before: Sequence[Item], after: Sequence[Item]) -> bool:
+    """Whether a request carries the words of another's history inside a text of its own (X1)."""
+    told = "\n".join(text_of(item) for item in after)
+    words = [text for item in before if len(text := text_of(item).strip()) >= _QUOTE]
+    return bool(words) and all(text in told for text in words)
 
 
 # Tools

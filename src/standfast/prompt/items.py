@@ -20,11 +20,11 @@ _OVERHEAD = 600  # bytes of objects around an item, for the bound
 
 def build(dialect: Dialect, tier: Tier, wire: bytes) -> Item:
     """Read one element. Raises msgspec.DecodeError if it is not JSON, RecursionError if it is nested too deep."""
-    value = canonical.decode(wire)
+    value, by_value = canonical.decode_both(wire)
     if canonical.has_duplicate_keys(wire, value):
         return _opaque(tier, wire)
     keyed = dialect.describe(tier, value)
-    meant = dialect.describe(tier, canonical.decode_values(wire)) if canonical.may_hold_floats(wire) else keyed
+    meant = keyed if by_value is value else dialect.describe(tier, by_value)
     marked = any(hint in wire for hint in _MARKER_HINTS) and any(
         not MARKERS.isdisjoint(block) for _, block in dialect.blocks(value)
     )

@@ -10,6 +10,7 @@ from standfast.prompt.request import Request
 from standfast.prompt.volatile import changed_span
 
 _ALIKE = 0.5
+_KIN = 2  # likeness that makes two heads kin
 
 
 def choose(request: Request, depth: int, tips: Sequence[Tip]) -> Tip | None:
@@ -18,10 +19,9 @@ def choose(request: Request, depth: int, tips: Sequence[Tip]) -> Tip | None:
     A shared answer of the model proves kinship. Where only the user's words are shared ("hi"), the heads must be
     alike too, else two agents of one tenant would be taken for one.
     """
-    proven = _shares_answer(request, depth)
-    best, best_score = None, 0
+    best, best_score = None, -1 if _shares_answer(request, depth) else _KIN - 1
     for tip in tips:
-        score = likeness(request.head, tip.head) + (1 if proven else 0)
+        score = likeness(request.head, tip.head)
         if score > best_score:
             best, best_score = tip, score
     return best

@@ -12,19 +12,18 @@ prompt scales by it. Definitions (all in tokens of the reference's prompt as it 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from standfast.prompt.causes import Repair
 from standfast.prompt.dialects.base import Dialect
 from standfast.prompt.drift import Drift
-from standfast.prompt.model import Head, Item, Sent, Tier, Tip
+from standfast.prompt.model import Head, Item, Tier, Tip
 from standfast.prompt.repair import Mended
 from standfast.prompt.request import Request
 
 BYTES_PER_TOKEN = 4
 _ORDER = (Tier.MODEL, Tier.TOOLS, Tier.SYSTEM, Tier.PARAMS, Tier.MESSAGES)
-_HARMLESS = Tier.ROUTE
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,47 +38,50 @@ class Tokens:
     lost: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class _Step:
-    tier: Tier
-    key: bytes
-    item: Item | None = None
-
-    @property
-    def size(self) -> int:
-        return self.item.size if self.item else 0
+_Step = tuple[Tier, bytes, int, Item | None]
+"""Tier, key, rendered bytes, and the item unless the step is a parameter."""
 
 
-def _steps(dialect: Dialect, head: Head, tools: Iterable[Item], system: Iterable[Item], units: Iterable[Sequence[Item]]) -> Iterator[_Step]:
-    def params(tier: Tier) -> Iterator[_Step]:
-        for param in dialect.params:
-            if param.tier is tier:
-                yield _Step(tier, head.params.get(param.path, b""))
+def _steps(
+    dialect: Dialect, head: Head, tools: Iterable[Item], system: Iterable[Item], units: Iterable[Sequence[Item]]
+) -> list[_Step]:
+    """A prompt in render order, piece by piece."""
 
-    yield _Step(Tier.MODEL, head.model.encode())
-    yield from params(Tier.TOOLS)
-    yield from (_Step(Tier.TOOLS, tool.key, tool) for tool in tools)
-    yield from params(Tier.SYSTEM)
-    yield from (_Step(Tier.SYSTEM, item.key, item) for item in system)
-    yield from params(Tier.PARAMS)
-    yield from (_Step(Tier.MESSAGES, item.key, item) for unit in units for item in unit)
+    def params(tier: Tier) -> list[_Step]:
+        return [(tier, head.params.get(p.path, b""), 0, None) for p in dialect.params if p.tier is tier]
+
+    return [
+        (Tier.MODEL, head.model.encode(), 0, None),
+        *params(Tier.TOOLS),
+        *((Tier.TOOLS, tool.key, tool.size, tool) for tool in tools),
+        *params(Tier.SYSTEM),
+        *((Tier.SYSTEM, item.key, item.size, item) for item in system),
+        *params(Tier.PARAMS),
+        *((Tier.MESSAGES, item.key, item.size, item) for unit in units for item in unit),
+    ]
 
 
 def measure(request: Request, mended: Mended, reference: Tip | None) -> Tokens:
     """Count one request against its reference."""
-    dialect = request.dialect
-    came = list(_steps(dialect, request.head, request.head.tools, request.head.system, (u.items for u in request.units)))
-    prompt = _tokens(sum(step.size for step in came))
+    head = sum(item.size for items in (request.head.tools, request.head.system) for item in items)
+    prompt = _tokens(head + sum(item.size for item in request.items))
     if reference is None:
         return Tokens(prompt=prompt)
-    old = list(_steps(dialect, reference.head, reference.head.tools, reference.head.system, (s.items for s in reference.sent)))
-    goes = list(_steps(dialect, request.head, mended.tools, mended.system, (s.items for s in mended.sent)))
+    old_head = sum(item.size for items in (reference.head.tools, reference.head.system) for item in items)
+    shared = old_head + sum(item.size for sent in reference.sent[: mended.shared] for item in sent.items)
+    if not mended.drifts:
+        total = shared + sum(item.size for sent in reference.sent[mended.shared :] for item in sent.items)
+        return Tokens(prompt, *map(_tokens, (total, shared, shared, shared, 0)))
+    dialect = request.dialect
+    old = _steps(dialect, reference.head, reference.head.tools, reference.head.system, (s.items for s in reference.sent))
+    came = _steps(dialect, request.head, request.head.tools, request.head.system, (u.items for u in request.units))
+    goes = _steps(dialect, request.head, mended.tools, mended.system, (s.items for s in mended.sent))
     before, after = _shared(old, came), _shared(old, goes)
-    total = sum(step.size for step in old)
-    stable = _stable(old, reference.sent, mended, total, after)
-    attainable = max(min(_reach(old, mended.drifts, after), stable), after)
-    numbers = (total, attainable, before, after, max(0, stable - before))
-    return Tokens(prompt, *map(_tokens, numbers))
+    total = sum(step[2] for step in old)
+    broken = any(d.tier is Tier.MESSAGES and not d.repaired for d in mended.drifts)
+    stable = total if broken else max(shared, after)
+    attainable = max(min(_reach(old, mended.drifts, after, total), stable), after)
+    return Tokens(prompt, *map(_tokens, (total, attainable, before, after, max(0, stable - before))))
 
 
 def _tokens(size: int) -> int:
@@ -89,16 +91,17 @@ def _tokens(size: int) -> int:
 def _shared(old: Sequence[_Step], new: Sequence[_Step]) -> int:
     """Bytes of the common head of two prompts, the first difference entered as far as its bytes agree."""
     size = 0
-    for a, b in zip(old, new, strict=False):
-        if a.key != b.key:
-            if a.item and b.item and a.tier is b.tier:
-                size += min(_common(a.item.wire, b.item.wire), a.size, b.size)
+    for (tier, key, bytes_, item), (other_tier, other_key, other_bytes, other) in zip(old, new, strict=False):
+        if key != other_key:
+            if item and other and tier is other_tier:
+                size += min(_common(item.wire, other.wire), bytes_, other_bytes)
             break
-        size += a.size
+        size += bytes_
     return size
 
 
 def _common(left: bytes, right: bytes) -> int:
+    """Length of the common head of two byte strings, by bisection over memcmp."""
     low, high = 0, min(len(left), len(right))
     while low < high:
         middle = (low + high + 1) // 2
@@ -109,21 +112,11 @@ def _common(left: bytes, right: bytes) -> int:
     return low
 
 
-def _stable(old: Sequence[_Step], sent: Sequence[Sent], mended: Mended, total: int, after: int) -> int:
-    """Bytes of the reference that the request would share had nothing drifted."""
-    if any(d.tier is Tier.MESSAGES and not d.repaired for d in mended.drifts):
-        return total
-    head = sum(step.size for step in old if step.tier is not Tier.MESSAGES)
-    shared = sum(item.size for unit in sent[: mended.shared] for item in unit.items)
-    return max(head + shared, after)
-
-
-def _reach(old: Sequence[_Step], drifts: Sequence[Drift], after: int) -> int:
+def _reach(old: Sequence[_Step], drifts: Sequence[Drift], after: int, total: int) -> int:
     """Bytes up to the first drift that only the client can mend."""
-    final = [d for d in drifts if d.repair in (Repair.SOURCE, Repair.REPORT) and d.tier is not _HARMLESS]
+    final = [
+        _ORDER.index(d.tier) for d in drifts if d.repair in (Repair.SOURCE, Repair.REPORT) and d.tier in _ORDER[:-1]
+    ]
     if not final:
-        return sum(step.size for step in old)
-    first = min(_ORDER.index(d.tier) for d in final)
-    if first == _ORDER.index(Tier.MESSAGES):
-        return sum(step.size for step in old)
-    return max(after, sum(step.size for step in old if _ORDER.index(step.tier) < first))
+        return total
+    return max(after, sum(size for tier, _, size, _ in old if _ORDER.index(tier) < min(final)))

@@ -76,6 +76,7 @@ def mend(
         _params(request, head, result.drifts)
         _history(request, reference, policy, items, result, carried)
         _routes(request.head, head, result)
+        _side_request(request, reference, result)
     else:
         result.sent = untouched(request).sent
     if policy is Policy.OBSERVE:
@@ -166,6 +167,16 @@ def _params(request: Request, old: Head, drifts: list[Drift]) -> None:
         before, after = old.params.get(param.path, b""), new.params.get(param.path, b"")
         if before != after:
             drifts.append(Drift("P1", param.path, param.tier, before, after))
+
+
+def _side_request(request: Request, reference: Tip, result: Mended) -> None:
+    """X1: nothing is shared, yet the request tells the other's conversation again in a text of its own."""
+    if result.shared or not any(d.tier in (Tier.TOOLS, Tier.SYSTEM) and not d.repaired for d in result.drifts):
+        return
+    history = [item for sent in reference.sent for item in sent.items]
+    if drift.quotes(history, request.items):
+        first = result.drifts[0]
+        result.drifts[:] = [Drift("X1", first.path, first.tier, first.before, first.after)]
 
 
 def _routes(new: Head, old: Head, result: Mended) -> None:
@@ -261,7 +272,11 @@ def item_path(request: Request, index: int) -> str:
 def _learn_ids(unit: Unit, sent: Sent, ids: dict[str, str]) -> None:
     new = [p.call_id for i in unit.items for p in i.parts if p.kind is Kind.CALL]
     old = [p.call_id for i in sent.items for p in i.parts if p.kind is Kind.CALL]
-    ids.update((n, o) for n, o in zip(new, old, strict=False) if n and o and n != o)
+    for name, known in zip(new, old, strict=False):
+        if name and known and name != known:
+            ids[name] = known
+        elif name:
+            ids.pop(name, None)
 
 
 def _replay_decoration(
@@ -300,16 +315,19 @@ def _append(request: Request, at: int, items: Items, result: Mended) -> None:
     for unit in request.units[at:]:
         out = unit.items
         if result.ids:
-            _forbid_collision(unit, result.ids)
+            _forget_reused(unit, result.ids)
             out = tuple(_renamed(request.dialect, item, result.ids, items) for item in out)
         result.sent.append(Sent(out, unit.links))
 
 
-def _forbid_collision(unit: Unit, ids: dict[str, str]) -> None:
+def _forget_reused(unit: Unit, ids: dict[str, str]) -> None:
+    """From a new call on, its id names that call. One that we gave to an older call would name two."""
     for item in unit.items:
         for part in item.parts:
-            if part.kind is Kind.CALL and (part.call_id in ids or part.call_id in ids.values()):
-                raise Ambiguous(f"call id at {item.role}{part.suffix} names an earlier call too")
+            if part.kind is Kind.CALL and part.call_id:
+                ids.pop(part.call_id, None)
+                if part.call_id in ids.values():
+                    raise Ambiguous(f"the id of a new {item.role} call was sent for an earlier call")
 
 
 def _renamed(dialect: Dialect, item: Item, ids: Mapping[str, str], items: Items) -> Item:

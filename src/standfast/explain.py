@@ -1,0 +1,234 @@
+"""``standfast explain``: what kept one request from sharing the prefix of the one before.
+
+Runs the requests through the same turn as the gateway, over an empty ledger in memory.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+from rich.console import Console
+from rich.text import Text
+
+from standfast.config import Policy
+from standfast.errors import ConfigError
+from standfast.ledger.memory import MemoryLedger
+from standfast.prompt import canonical, volatile
+from standfast.prompt.causes import CAUSES
+from standfast.prompt.dialects import DIALECTS, detect
+from standfast.prompt.drift import Drift
+from standfast.prompt.replies import Usage, reader
+from standfast.turn import Arrival, Diagnosis, Plan, Turns
+
+_TENANT = bytes(32)
+_CONTEXT = 32  # characters shown on either side of a change
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """Requests of one session, in the order in which they were sent."""
+
+    requests: tuple[bytes, ...]
+    usage: tuple[Any, ...] = ()
+    """The provider's usage object of each request, if known."""
+    times: tuple[float, ...] = ()
+    """When each was sent, in seconds."""
+
+
+@dataclass(slots=True)
+class Step:
+    """One request held against the one that it continues."""
+
+    request: int
+    """Index of the later request."""
+    dialect: str | None
+    diagnosis: Diagnosis
+    usage: Usage | None = None
+    scale: float = 1.0
+    """True tokens for each estimated one; 1 where no usage is known."""
+    gap: float | None = None
+    """Seconds since the request before."""
+    diff: list[str] = field(default_factory=list)
+
+    def as_json(self) -> dict[str, Any]:
+        """The object of ``--json``; docs/cli.md lists the fields."""
+        d, t = self.diagnosis, self.diagnosis.tokens
+        cause = CAUSES[d.cause] if d.cause else None
+        return {
+            "request": self.request,
+            "dialect": self.dialect,
+            "cause": d.cause,
+            "title": cause.title if cause else None,
+            "path": d.path,
+            "tier": d.primary.tier if d.primary else None,
+            "repair": d.repair,
+            "repaired": d.repaired,
+            "attainable_tokens": self._tokens(t.attainable),
+            "hit_tokens_before": self._tokens(t.before),
+            "hit_tokens_after": self._tokens(t.after),
+            "lost_tokens": self._tokens(d.lost_tokens),
+            "prompt_tokens": self._tokens(t.prompt),
+            "tokens": "estimated" if self.usage is None else "scaled to usage",
+            "cached_tokens_reported": self.usage.cached_tokens if self.usage else None,
+            "gap_seconds": self.gap,
+            "remedy": cause.remedy if cause else None,
+            "diff": self.diff,
+            "drifts": [
+                {"cause": x.cause, "path": x.path, "tier": x.tier, "repair": x.repair, "repaired": x.repaired}
+                for x in d.drifts
+            ],
+        }
+
+    def _tokens(self, estimate: int) -> int:
+        return round(estimate * self.scale)
+
+
+def load(paths: Sequence[Path]) -> Case:
+    """Read a case file, or two or more files of one body each. Raises ConfigError."""
+    texts = [_read(path) for path in paths]
+    if len(texts) > 1:
+        return Case(tuple(texts))
+    path = paths[0]
+    try:
+        case = msgspec.json.decode(texts[0], type=dict[str, Raw])
+        bodies = tuple(bytes(raw) for raw in msgspec.json.decode(case["requests"], type=list[Raw]))
+        usage, times = (canonical.decode(bytes(case.get(name, b"[]"))) or () for name in ("usage", "times"))
+        instants = tuple(float(bytes(t) if isinstance(t, Raw) else t) for t in times)
+    except (msgspec.DecodeError, KeyError, TypeError, ValueError) as error:
+        raise ConfigError(f'{path}: give two bodies, or one case {{"requests": [...]}}; {error}') from error
+    if len(bodies) < 2:
+        raise ConfigError(f"{path}: a case needs two or more requests, this one has {len(bodies)}")
+    return Case(bodies, tuple(usage), instants)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes().strip()
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+
+
+def explain(case: Case, dialect: str | None = None, policy: Policy = Policy.LOSSLESS) -> tuple[list[Step], list[bytes]]:
+    """One step for each request after the first, and every request as Standfast would send it."""
+    turns = Turns(MemoryLedger(256 << 20), budget_ms=float("inf"))
+    steps: list[Step] = []
+    sent: list[bytes] = []
+    before: Plan | None = None
+    for i, body in enumerate(case.requests):
+        spoken = dialect or _detect(body)
+        plan = _plan(turns, body, spoken, policy, i, case, before) if spoken else None
+        sent.append(plan.body if plan else body)
+        if i:
+            steps.append(_step(i, spoken, plan, case))
+        before = plan or before
+    return steps, sent
+
+
+def _detect(body: bytes) -> str | None:
+    try:
+        value = canonical.decode(body)
+    except (msgspec.DecodeError, RecursionError):
+        if broken := canonical.broken(body):
+            raise broken from None
+        return None
+    return detect(value) if isinstance(value, dict) else None
+
+
+def _plan(
+    turns: Turns, body: bytes, dialect: str, policy: Policy, i: int, case: Case, before: Plan | None
+) -> Plan:
+    if dialect not in DIALECTS:
+        raise ConfigError(f"dialect {dialect!r}: choose one of {', '.join(DIALECTS)}")
+    reference = before.tip if before and before.arrival.dialect == dialect else None
+    now = case.times[i] if i < len(case.times) else float(i)
+    return turns.plan(Arrival(body, dialect, "explain", _TENANT, policy, now, str(i), reference=reference))
+
+
+def _step(i: int, dialect: str | None, plan: Plan | None, case: Case) -> Step:
+    step = Step(i, dialect, plan.diagnosis if plan else Diagnosis())
+    if len(case.times) > i:
+        step.gap = case.times[i] - case.times[i - 1]
+    if plan and dialect and i < len(case.usage):
+        step.usage = _usage(dialect, case.usage[i])
+        if step.usage and plan.diagnosis.tokens.prompt:
+            step.scale = step.usage.prompt_tokens / plan.diagnosis.tokens.prompt
+    if drift := step.diagnosis.primary:
+        step.diff = diff(drift)
+    return step
+
+
+def _usage(dialect: str, raw: Any) -> Usage | None:
+    if not isinstance(raw, dict):
+        return None
+    usage = reader(dialect, streaming=False)
+    usage.feed(msgspec.json.encode({"type": "message", "object": "response", "usage": raw}))
+    return usage.finish().usage
+
+
+def diff(drift: Drift) -> list[str]:
+    """Two short lines, "- before" and "+ after", around the place where the pieces first differ."""
+    before, after = (_readable(piece) for piece in (drift.before, drift.after))
+    start, end_before, end_after = volatile.changed_span(before, after)
+    return [
+        f"{sign} {_window(text, start, end) or '(nothing)'}"
+        for sign, text, end in (("-", before, end_before), ("+", after, end_after))
+    ]
+
+
+def _readable(piece: bytes) -> str:
+    try:
+        return json.dumps(json.loads(piece), ensure_ascii=False) if piece[:1] in (b"{", b"[") else piece.decode()
+    except ValueError:
+        return piece.decode(errors="replace")
+
+
+def _window(text: str, start: int, end: int) -> str:
+    left, right = max(0, start - _CONTEXT), min(len(text), max(end, start) + _CONTEXT)
+    shown = text[left:right].replace("\n", "⏎")
+    if len(shown) > 4 * _CONTEXT:
+        shown = f"{shown[: 2 * _CONTEXT]}…{shown[-2 * _CONTEXT :]}"
+    return f"{'…' if left else ''}{shown}{'…' if right < len(text) else ''}"
+
+
+def show(steps: Sequence[Step], console: Console) -> None:
+    """For people."""
+    for step in steps:
+        d, j = step.diagnosis, step.as_json()
+        line = Text.assemble((f"request {step.request} → {step.request + 1}  ", "bold"))
+        if step.dialect is None:
+            line.append("a dialect that Standfast does not know: passes untouched", "yellow")
+            console.print(line)
+            continue
+        if d.cause is None:
+            line.append("nothing drifted", "green")
+        else:
+            line.append(f"{d.cause} {j['title']}", "bold red" if not d.repaired else "bold yellow")
+            line.append(f"  at {d.path}  ")
+            line.append("repaired" if d.repaired else f"not repaired ({d.repair})", "green" if d.repaired else "red")
+        console.print(line)
+        _show_figures(j, console)
+        for text in step.diff:
+            console.print(Text(f"    {text}", "red" if text[0] == "-" else "green"))
+        for other in d.drifts[1:]:
+            mended = "repaired" if other.repaired else f"not repaired ({other.repair})"
+            console.print(Text(f"    also {other.cause} {CAUSES[other.cause].title} at {other.path}: {mended}", "dim"))
+        if j["remedy"]:
+            console.print(Text(f"    {j['remedy']}", "dim"))
+
+
+def _show_figures(j: dict[str, Any], console: Console) -> None:
+    figures = (
+        f"    prefix hit {j['hit_tokens_before']} → {j['hit_tokens_after']} of {j['attainable_tokens']} attainable "
+        f"tokens, {j['lost_tokens']} at stake, prompt {j['prompt_tokens']} ({j['tokens']})"
+    )
+    if j["cached_tokens_reported"] is not None:
+        figures += f"; the provider reported {j['cached_tokens_reported']} cached"
+    if j["gap_seconds"] is not None:
+        figures += f"; {j['gap_seconds']:g} s after the one before"
+    console.print(Text(figures))

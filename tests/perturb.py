@@ -61,7 +61,9 @@ def arguments_reserialised(body: Body, rng: random.Random) -> None:
 def results_reserialised(body: Body, rng: random.Random) -> None:
     for message in _history(body):
         if message["role"] == "tool" and message["content"][:1] in ("{", "["):
-            message["content"] = json.dumps(_shuffled(json.loads(message["content"]), rng), indent=rng.choice([None, 1]))
+            message["content"] = json.dumps(
+                _shuffled(json.loads(message["content"]), rng), indent=rng.choice([None, 1])
+            )
 
 
 def white_space_lost_or_found(body: Body, rng: random.Random) -> None:

@@ -140,9 +140,7 @@ def _detect(body: bytes) -> str | None:
     return detect(value) if isinstance(value, dict) else None
 
 
-def _plan(
-    turns: Turns, body: bytes, dialect: str, policy: Policy, i: int, case: Case, before: Plan | None
-) -> Plan:
+def _plan(turns: Turns, body: bytes, dialect: str, policy: Policy, i: int, case: Case, before: Plan | None) -> Plan:
     if dialect not in DIALECTS:
         raise ConfigError(f"dialect {dialect!r}: choose one of {', '.join(DIALECTS)}")
     reference = before.tip if before and before.arrival.dialect == dialect else None

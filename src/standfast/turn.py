@@ -168,19 +168,25 @@ class Turns:
         place = self._places.find(key, dialect.name, arrival.body)
         request = read(arrival.body, dialect, key, self._items, place.bookmark if place else None)
         self._check(deadline, "reading")
-        head = link(key, b"head\0", tool_set(key, request.head.tools) + bytes([min(len(request.head.system), 255)]))
+        head = link(key, b"head\0", request.head.tool_set + bytes([min(len(request.head.system), 255)]))
         reference = self._reference(request, head) or arrival.reference
         carried = _carried(request, place, reference, arrival.policy)
-        mended = mend(request, reference, arrival.policy, self._items, _Firsts(self, key, arrival), carried)
+        mended = mend(
+            request,
+            reference,
+            arrival.policy,
+            self._items,
+            _Firsts(self, key, arrival),
+            carried,
+            pin_billing=arrival.pin_billing,
+        )
         self._check(deadline, "repairing")
         body = render(request, mended)
         tokens = measure(request, mended, reference)
         self._check(deadline, "rendering")
         tip = self._remember(arrival, request, mended, reference, key, head)
         diagnosis = Diagnosis(tuple(mended.drifts), tokens, request.resumed > 0)
-        return Plan(
-            arrival, body, request.head.model, _streams(request), diagnosis, tip, request, mended, head
-        )
+        return Plan(arrival, body, request.head.model, _streams(request), diagnosis, tip, request, mended, head)
 
     def _reference(self, request: Request, head: bytes) -> Tip | None:
         """The request that this one continues, else one that begins with the same tools and system."""
@@ -263,7 +269,7 @@ class _Firsts:
         if len(tools) < 2:
             return tools
         names = [canonical.digest(meaning(tool)) for tool in tools]
-        known = self._ledger.keep_first(link(self._key, b"order\0", tool_set(self._key, tools)), b"".join(names))
+        known = self._ledger.keep_first(link(self._key, b"order\0", tool_set(tools)), b"".join(names))
         return tuple(tool for _, tool in sorted(zip(names, tools, strict=True), key=lambda pair: known.find(pair[0])))
 
 

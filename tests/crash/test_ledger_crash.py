@@ -1,4 +1,4 @@
-"""Kill the writer at any moment, damage the file in any place: what was acknowledged is there, nothing wrong is served."""
+"""Kill the writer at any moment, damage the file anywhere: the acknowledged is there, nothing wrong is served."""
 
 from __future__ import annotations
 

@@ -41,7 +41,9 @@ def test_every_habit_is_repaired_and_no_meaning_changed(habit: perturb.Habit) ->
                 raw_hit += perturb.common(raw_before, raw_prompt)
             before, raw_before = prompt, raw_prompt
             turns_seen += 1
-    print(f"\n{habit.__name__}: hit / attainable {raw_hit / attainable:.4f} raw, {hit / attainable:.6f} repaired, {turns_seen} requests")
+    print(
+        f"\n{habit.__name__}: hit / attainable {raw_hit / attainable:.4f} raw, {hit / attainable:.6f} repaired, {turns_seen} requests"
+    )
     assert hit / attainable >= WANTED
 
 

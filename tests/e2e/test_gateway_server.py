@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import signal
 import socket
@@ -70,23 +71,31 @@ class TestSignals:
             assert gateway.end() == (0, "ended\n")
 
     def test_the_second_cuts(self, workers: int) -> None:
-        with serve([Turn(never=True)]) as upstream, process(upstream, workers, patience=60) as gateway:
-            with socket.create_connection(("127.0.0.1", int(gateway.url.rsplit(":", 1)[1]))) as peer:
-                peer.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{}")
-                upstream.wait_for(1)
-                gateway.child.send_signal(signal.SIGTERM)
-                time.sleep(0.5)
-                assert gateway.child.poll() is None
-                gateway.child.send_signal(signal.SIGTERM)
-                assert gateway.end() == (0, "ended\n")
+        with serve([Turn(never=True)]) as upstream, process(upstream, workers, patience=60) as gateway, asking(gateway):
+            upstream.wait_for(1)
+            gateway.child.send_signal(signal.SIGTERM)
+            time.sleep(0.5)
+            assert gateway.child.poll() is None
+            gateway.child.send_signal(signal.SIGTERM)
+            assert gateway.end() == (0, "ended\n")
 
     def test_patience_ends(self, workers: int) -> None:
-        with serve([Turn(never=True)]) as upstream, process(upstream, workers, patience=0.5) as gateway:
-            with socket.create_connection(("127.0.0.1", int(gateway.url.rsplit(":", 1)[1]))) as peer:
-                peer.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{}")
-                upstream.wait_for(1)
-                gateway.child.send_signal(signal.SIGTERM)
-                assert gateway.end() == (0, "ended\n")
+        with (
+            serve([Turn(never=True)]) as upstream,
+            process(upstream, workers, patience=0.5) as gateway,
+            asking(gateway),
+        ):
+            upstream.wait_for(1)
+            gateway.child.send_signal(signal.SIGTERM)
+            assert gateway.end() == (0, "ended\n")
+
+
+@contextlib.contextmanager
+def asking(gateway: Process) -> Iterator[None]:
+    """A request that is under way."""
+    with socket.create_connection(("127.0.0.1", int(gateway.url.rsplit(":", 1)[1]))) as peer:
+        peer.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{}")
+        yield
 
 
 class TestWorkers:
@@ -104,8 +113,7 @@ class TestWorkers:
     def test_a_dead_one_is_replaced(self) -> None:
         with serve(lambda request: Turn(text="Hi")) as upstream, process(upstream, workers=2) as gateway:
             before = _children(gateway.child.pid)
-            signal_to = before[-1]
-            subprocess.run(["kill", "-KILL", str(signal_to)], check=True)
+            os.kill(before[-1], signal.SIGKILL)
             end = time.monotonic() + PATIENCE
             while len(set(_children(gateway.child.pid)) - set(before)) != 1 and time.monotonic() < end:
                 time.sleep(0.05)
@@ -118,6 +126,7 @@ class TestWorkers:
     def test_leave_with_their_parent(self) -> None:
         with serve() as upstream, process(upstream, workers=2) as gateway:
             workers = _children(gateway.child.pid)
+            assert len(workers) == 2
             gateway.child.kill()
             gateway.child.wait()
             end = time.monotonic() + PATIENCE
@@ -128,7 +137,9 @@ class TestWorkers:
 
 def _children(pid: int) -> list[int]:
     """The worker processes; multiprocessing's own resource tracker is not one."""
-    listed = subprocess.run(["ps", "-A", "-o", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout
+    listed = subprocess.run(
+        ["ps", "-A", "-ww", "-o", "pid=,ppid=,args="], capture_output=True, text=True, check=True
+    ).stdout
     rows = [line.split(None, 2) for line in listed.splitlines()]
     return sorted(int(row[0]) for row in rows if row[1] == str(pid) and "spawn_main" in row[2])
 

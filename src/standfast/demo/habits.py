@@ -116,10 +116,13 @@ def _call_ids(body: Body, rng: Random, script: Script, turn: int) -> None:
 
 
 def _arguments(body: Body, rng: Random, script: Script, turn: int) -> None:
-    """Arguments decoded and encoded again by another JSON library's taste."""
+    """Arguments decoded and encoded again by another JSON library's taste, but for the calls just received."""
     compact, ascii_only = rng.random() < 0.5, rng.random() < 0.5
     separators = (",", ":") if compact else (", ", ": ")
-    for call in (call for message in body["messages"] for call in message.get("tool_calls", ())):
+    callers = [message for message in body["messages"] if "tool_calls" in message]
+    if callers and body["messages"][-1]["role"] == "tool":
+        callers.pop()
+    for call in (call for message in callers for call in message["tool_calls"]):
         value = _shuffled(json.loads(call["function"]["arguments"]), rng)
         call["function"]["arguments"] = json.dumps(value, ensure_ascii=ascii_only, separators=separators)
 

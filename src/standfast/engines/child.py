@@ -127,6 +127,9 @@ def _serve(settings: ChildConfig) -> Any:
     params.n_threads_http = _HTTP_THREADS
     params.flash_attn_type = xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_ENABLED
     params.cache_ram_mib = 0
+    # For requests without a usable id_slot (see slots.OBEYED_BY): a slot is taken by likeness only if it saves half of
+    # the prompt. With llama.cpp's own tenth, sessions that share a system prompt overwrite each other turn by turn.
+    params.slot_prompt_similarity = 0.5
     params.use_jinja = True
     params.chat_template = chat_template()
     params.endpoint_slots = True

@@ -26,6 +26,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+OBEYED_BY = frozenset({"openai_chat", "openai_responses"})
+"""Dialects in which the server obeys id_slot. On /v1/messages it drops the member and chooses by its own tokens, so
+such a request must take no slot here: what is believed would be wrong."""
+
 _WORTH = 8
 """Bytes that must be saved for each byte that is destroyed."""
 

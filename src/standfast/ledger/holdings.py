@@ -41,8 +41,9 @@ def _shared(ours: Sequence[Sent], theirs: Sequence[Sent]) -> int:
     """Length of the common head."""
     if ours[: len(theirs)] == theirs:  # the usual case; compares identities first
         return len(theirs)
-    same = sum(takewhile(bool, map(is_, ours, theirs)))
-    return same + sum(takewhile(bool, map(eq, ours[same:], theirs[same:])))
+    same: int = sum(takewhile(bool, map(is_, ours, theirs)))
+    equal: int = sum(takewhile(bool, map(eq, ours[same:], theirs[same:])))
+    return same + equal
 
 
 class Holdings:

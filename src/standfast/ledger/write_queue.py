@@ -78,7 +78,7 @@ class WriteQueue:
         with self._changed:
             if self._has_room():
                 self._waiting.tips.pop(tip.id, None)  # rows are numbered in the order of recording
-                self._waiting.tips[tip.id] = (tip, links, head)
+                self._waiting.tips[tip.id] = (tip, tuple(links), head)
                 self._queued()
 
     def put_first(self, name: bytes, value: bytes) -> None:

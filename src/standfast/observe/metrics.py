@@ -16,6 +16,7 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest, multiprocess, values
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from prometheus_client.metrics import MetricWrapperBase
 
 from standfast.events import EngineRestarted, Event, FailedOpen, Finished, Planned
 
@@ -130,11 +131,14 @@ class Metrics:
         multiprocess.MultiProcessCollector(merged, path=str(self.directory))  # type: ignore[no-untyped-call]
         return generate_latest(merged), CONTENT_TYPE_LATEST
 
+    def labels(self) -> dict[str, tuple[str, ...]]:
+        """Every metric, by the name under which the page shows it, with the names of its labels."""
+        ours = (m for m in vars(self).values() if isinstance(m, MetricWrapperBase))
+        return {m.describe()[0].name + ("_total" if isinstance(m, Counter) else ""): m._labelnames for m in ours}
+
     def names(self) -> list[str]:
-        """Every metric, by the name under which the page shows it."""
-        return sorted(
-            f"{metric.name}_total" if metric.type == "counter" else metric.name for metric in self._registry.collect()
-        )
+        """The names of all metrics."""
+        return sorted(self.labels())
 
     def worker_ended(self, pid: int) -> None:
         """Take a dead process out of what is counted as going on now."""

@@ -185,9 +185,17 @@ def _part_form(before: Item, after: Item, dialect: str) -> tuple[str, str]:
             return "H5", new.suffix
         if new.kind is Kind.CALL:
             changed_id = old.call_id != new.call_id
-            return ("H3", new.suffix + _ID_SUFFIX[dialect][0]) if changed_id else ("H4", new.suffix + _ARGUMENTS_SUFFIX[dialect])
+            return (
+                ("H3", new.suffix + _ID_SUFFIX[dialect][0])
+                if changed_id
+                else ("H4", new.suffix + _ARGUMENTS_SUFFIX[dialect])
+            )
         if new.kind is Kind.RESULT:
-            return ("H3", new.suffix + _ID_SUFFIX[dialect][1]) if old.call_id != new.call_id else (_result_form(before, after), new.suffix)
+            return (
+                ("H3", new.suffix + _ID_SUFFIX[dialect][1])
+                if old.call_id != new.call_id
+                else (_result_form(before, after), new.suffix)
+            )
         return "H2", new.suffix if len(after.parts) > 1 or ".content[" in old.suffix + new.suffix else new.suffix
     return "H2", ".content" if any(p.suffix.startswith(".content") for p in after.parts) else ""
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from blake3 import blake3
 
 from standfast.prompt import fingerprint_pb2 as pb
+from standfast.prompt.canonical import digest
 from standfast.prompt.model import Head, Item, Kind, Link, Part, Unit
 from standfast.prompt.volatile import mask_token
 
@@ -70,9 +71,7 @@ class Chain:
         if not links:
             end = link(self._key, end, b"".join(item.frame for item in items))
             links.append(end)
-        answers = tuple(
-            self.calls.answered(p.call_id or "") for i in items for p in i.parts if p.kind is Kind.RESULT
-        )
+        answers = tuple(self.calls.answered(p.call_id or "") for i in items for p in i.parts if p.kind is Kind.RESULT)
         for item in items:
             for part in item.parts:
                 if part.kind is Kind.CALL and part.call_id is not None:
@@ -115,9 +114,9 @@ def meanings(items: Iterable[Item]) -> bytes:
     return b"".join(item.frame + b"".join(part.meaning for part in item.parts) for item in items)
 
 
-def tool_set(key: bytes, tools: Sequence[Item]) -> Link:
-    """Name of a set of tools, whatever their order."""
-    return link(key, b"tools\0", b"".join(sorted(meanings([tool]) for tool in tools)))
+def tool_set(tools: Sequence[Item]) -> bytes:
+    """Digest of a set of tools, whatever their order."""
+    return digest(b"".join(sorted(meanings([tool]) for tool in tools)))
 
 
 def record(key: bytes, dialect: str, head: Head, history: Link, segments: int) -> bytes:
@@ -126,9 +125,9 @@ def record(key: bytes, dialect: str, head: Head, history: Link, segments: int) -
         version=VERSION,
         dialect=dialect,
         model=head.model,
-        tool_set=tool_set(key, head.tools),
+        tool_set=link(key, b"tools\0", head.tool_set),
         tool_order=link(key, b"order\0", b"".join(item.role.encode() + b"\0" for item in head.tools)),
-        system=link(key, b"system\0", meanings(head.system)),
+        system=link(key, b"system\0", head.system_text),
         parameters=link(key, b"parameters\0", _fields(head.params)),
         history=history,
         segments=segments,

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 from standfast.prompt.causes import Repair
 from standfast.prompt.dialects.base import Dialect
@@ -23,6 +24,7 @@ from standfast.prompt.repair import Mended
 from standfast.prompt.request import Request
 
 BYTES_PER_TOKEN = 4
+_SIZE_OF = attrgetter("size")
 _ORDER = (Tier.MODEL, Tier.TOOLS, Tier.SYSTEM, Tier.PARAMS, Tier.MESSAGES)
 
 
@@ -63,17 +65,21 @@ def _steps(
 
 def measure(request: Request, mended: Mended, reference: Tip | None) -> Tokens:
     """Count one request against its reference."""
-    head = sum(item.size for items in (request.head.tools, request.head.system) for item in items)
-    prompt = _tokens(head + sum(item.size for item in request.items))
+    prompt = _tokens(_size(request.head.tools) + _size(request.head.system) + _size(request.items))
     if reference is None:
         return Tokens(prompt=prompt)
-    old_head = sum(item.size for items in (reference.head.tools, reference.head.system) for item in items)
-    shared = old_head + sum(item.size for sent in reference.sent[: mended.shared] for item in sent.items)
-    if not mended.drifts:
-        total = shared + sum(item.size for sent in reference.sent[mended.shared :] for item in sent.items)
+    shared = _size(reference.head.tools) + _size(reference.head.system)
+    if mended.shared:
+        last = request.units[mended.shared - 1]
+        shared += _size(request.items[: last.first + len(last.items)])
+    is_fork = mended.shared < min(len(request.units), len(reference.sent))
+    if not mended.drifts and not is_fork:
+        total = shared + sum(_size(sent.items) for sent in reference.sent[mended.shared :])
         return Tokens(prompt, *map(_tokens, (total, shared, shared, shared, 0)))
     dialect = request.dialect
-    old = _steps(dialect, reference.head, reference.head.tools, reference.head.system, (s.items for s in reference.sent))
+    old = _steps(
+        dialect, reference.head, reference.head.tools, reference.head.system, (s.items for s in reference.sent)
+    )
     came = _steps(dialect, request.head, request.head.tools, request.head.system, (u.items for u in request.units))
     goes = _steps(dialect, request.head, mended.tools, mended.system, (s.items for s in mended.sent))
     before, after = _shared(old, came), _shared(old, goes)
@@ -82,6 +88,10 @@ def measure(request: Request, mended: Mended, reference: Tip | None) -> Tokens:
     stable = total if broken else max(shared, after)
     attainable = max(min(_reach(old, mended.drifts, after, total), stable), after)
     return Tokens(prompt, *map(_tokens, (total, attainable, before, after, max(0, stable - before))))
+
+
+def _size(items: Iterable[Item]) -> int:
+    return sum(map(_SIZE_OF, items))
 
 
 def _tokens(size: int) -> int:

@@ -6,7 +6,8 @@ gathered into *units*, the steps of alignment: a unit is one item, or a run of c
 among themselves has no meaning.
 
 Everything here is immutable and shared freely between requests of a lineage: a history of 200 items costs 200
-pointers, not 200 copies.
+pointers, not 200 copies. What there is much of is a msgspec Struct that the garbage collector does not track: made
+in a tenth of the time, and never walked (they hold no cycles).
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NewType
+
+from msgspec import Struct
 
 Meaning = NewType("Meaning", bytes)
 """32-byte digest of a meaning form."""
@@ -45,8 +48,7 @@ class Kind(StrEnum):
     OTHER = "other"
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Struct, frozen=True, gc=False):
     """One addressable piece of an item."""
 
     suffix: str
@@ -63,8 +65,7 @@ class Part:
     """The meaning form itself, kept only where a per-request token may stand in it (see ``volatile``)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(Struct, frozen=True, gc=False):
     """One element as it stands in a body."""
 
     wire: bytes
@@ -86,8 +87,7 @@ class Item:
         return bool(self.parts) and all(part.kind is Kind.RESULT for part in self.parts)
 
 
-@dataclass(frozen=True, slots=True)
-class Unit:
+class Unit(Struct, frozen=True, gc=False):
     """One step of the history, with the chain up to and including it."""
 
     items: tuple[Item, ...]
@@ -104,14 +104,6 @@ class Unit:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
-    """Half-open byte range [start, end) of the body."""
-
-    start: int
-    end: int
-
-
-@dataclass(frozen=True, slots=True)
 class Head:
     """All of a request that stands in front of its history."""
 
@@ -122,10 +114,13 @@ class Head:
     """Prompt-affecting parameters: path → meaning form."""
     routes: dict[str, bytes] = field(default_factory=dict)
     """Fields that choose a machine, as prompt_cache_key: path → wire."""
+    tool_set: bytes = b""
+    """Digest of the tools whatever their order; empty in a head that was read back from a ledger."""
+    system_text: bytes = b""
+    """Digest of the meaning of the system items; likewise."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sent:
+class Sent(Struct, frozen=True, gc=False):
     """A unit as it went out."""
 
     items: tuple[Item, ...]

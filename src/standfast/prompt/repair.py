@@ -13,12 +13,13 @@ from typing import Protocol
 
 from standfast.config import Policy
 from standfast.errors import Ambiguous
-from standfast.prompt import canonical, drift, isolate
+from standfast.prompt import canonical, drift, isolate, volatile
 from standfast.prompt.dialects.base import MARKERS, Dialect
 from standfast.prompt.drift import Drift, meaning
 from standfast.prompt.items import Items
 from standfast.prompt.model import Head, Item, Kind, Sent, Tier, Tip, Unit
 from standfast.prompt.request import Request
+
 
 class Firsts(Protocol):
     """The forms and the order in which things were first sent, whatever the session."""
@@ -65,13 +66,23 @@ def untouched(request: Request) -> Mended:
 
 
 def mend(
-    request: Request, reference: Tip | None, policy: Policy, items: Items, firsts: Firsts, carried: Carried | None = None
+    request: Request,
+    reference: Tip | None,
+    policy: Policy,
+    items: Items,
+    firsts: Firsts,
+    carried: Carried | None = None,
+    *,
+    pin_billing: bool = True,
 ) -> Mended:
-    """Compare, name, and repair as far as the policy allows. Raises Ambiguous where ids have two readings."""
+    """Compare, name, and repair as far as the policy allows. Raises Ambiguous where ids have two readings.
+
+    ``pin_billing`` is false for an upstream that reads the per-request billing block itself: it goes out as it came.
+    """
     head = reference.head if reference else None
     result = Mended((), (), [], dict(request.head.routes))
     result.tools = _tools(request.head, head, result.drifts, firsts)
-    result.system = _system(request, reference, policy, result, firsts)
+    result.system = _system(request, reference, policy, result, firsts, pin_billing)
     if head is not None and reference is not None:
         _params(request, head, result.drifts)
         _history(request, reference, policy, items, result, carried)
@@ -118,27 +129,47 @@ def _in_known_order(tools: Sequence[Item], old: Sequence[Item], firsts: Firsts) 
     return tuple(known.get(meaning(tool)) or firsts.item(tool) for tool in ordered)
 
 
-def _system(request: Request, reference: Tip | None, policy: Policy, result: Mended, firsts: Firsts) -> tuple[Item, ...]:
+def _system(
+    request: Request, reference: Tip | None, policy: Policy, result: Mended, firsts: Firsts, pin_billing: bool
+) -> tuple[Item, ...]:
     new = request.head.system
     if reference is None:
-        sent = tuple(firsts.item(item) for item in new)
+        sent = tuple(item if _is_kept(item, pin_billing) else firsts.item(item) for item in new)
         return new if [item.key for item in sent] == [item.key for item in new] else sent
     old = reference.head.system
     if [item.key for item in new] == [item.key for item in old]:
         return new
     if len(new) != len(old):
-        place = next((i for i, (a, b) in enumerate(zip(old, new, strict=False)) if meaning(a) != meaning(b)), len(min(new, old, key=len)))
+        place = next(
+            (i for i, (a, b) in enumerate(zip(old, new, strict=False)) if meaning(a) != meaning(b)),
+            len(min(new, old, key=len)),
+        )
         _settle(result.drifts, [_system_drift(request, old, new, place)], repaired=False)
         return new
     changed = [i for i, (a, b) in enumerate(zip(old, new, strict=True)) if meaning(a) != meaning(b)]
-    formed = [i for i, (a, b) in enumerate(zip(old, new, strict=True)) if a.key != b.key and i not in changed]
+    formed = [
+        i
+        for i, (a, b) in enumerate(zip(old, new, strict=True))
+        if a.key != b.key and i not in changed and not _is_kept(b, pin_billing)
+    ]
     frozen = bool(changed) and policy is Policy.ISOLATE and isolate.is_volatile(old, new)
     for i in sorted(changed + formed):
         found = _system_drift(request, old, new, i)
         _settle(result.drifts, [found], repaired=frozen if i in changed else True)
     if frozen:
         result.announced = isolate.news(old, new)
-    return tuple(b if i in changed and not frozen else a for i, (a, b) in enumerate(zip(old, new, strict=True)))
+    sent = [
+        b if i not in formed and not (i in changed and frozen) else a
+        for i, (a, b) in enumerate(zip(old, new, strict=True))
+    ]
+    return tuple(sent)
+
+
+def _is_kept(item: Item, pin_billing: bool) -> bool:
+    """Whether an item is a billing block that the upstream wants as it is."""
+    return (
+        not pin_billing and volatile.TOKEN_HINT in item.wire and volatile.billing_token(drift.text_of(item)) is not None
+    )
 
 
 def _system_drift(request: Request, old: Sequence[Item], new: Sequence[Item], i: int) -> Drift:
@@ -197,7 +228,7 @@ def _history(
     old = (*reference.sent, *reference.produced)
     units = request.units
     at, substituted = 0, False
-    if carried:
+    if carried and carried.units <= len(old):
         at, result.sent, result.ids = carried.units, list(carried.sent[: carried.units]), dict(carried.ids)
         result.drifts.extend(carried.drifts)
     while at < len(units) and at < len(old):
@@ -279,9 +310,7 @@ def _learn_ids(unit: Unit, sent: Sent, ids: dict[str, str]) -> None:
             ids.pop(name, None)
 
 
-def _replay_decoration(
-    request: Request, unit: Unit, sent: Sent, at: int, policy: Policy, result: Mended
-) -> bool:
+def _replay_decoration(request: Request, unit: Unit, sent: Sent, at: int, policy: Policy, result: Mended) -> bool:
     """H1 under ``isolate``: an old user turn lost what decorated it while it was the newest; it goes out as it went."""
     if policy is not Policy.ISOLATE or at + 1 >= len(request.units) or len(unit.items) != 1 or len(sent.items) != 1:
         return False

@@ -17,7 +17,7 @@ from msgspec import Raw
 from standfast.errors import Ambiguous
 from standfast.prompt import canonical
 from standfast.prompt.dialects.base import Dialect, Param
-from standfast.prompt.fingerprint import Calls, Chain, link, root
+from standfast.prompt.fingerprint import Calls, Chain, link, meanings, root, tool_set
 from standfast.prompt.items import Items
 from standfast.prompt.model import Head, Item, Link, Tier, Unit
 from standfast.prompt.volatile import TOKEN_HINT, billing_token
@@ -26,7 +26,7 @@ Range = tuple[int, int]
 """Half-open [start, end) in a body."""
 
 _SPACE = rb"[ \t\n\r]*"
-_NAME = re.compile(_SPACE + rb'[{,]' + _SPACE + rb'("(?:[^"\\]|\\.)*")' + _SPACE + rb":" + _SPACE)
+_NAME = re.compile(_SPACE + rb"[{,]" + _SPACE + rb'("(?:[^"\\]|\\.)*")' + _SPACE + rb":" + _SPACE)
 _ELEMENT = re.compile(_SPACE + rb"[\[,]" + _SPACE)
 _object = msgspec.json.Decoder(dict[str, Raw])
 _array = msgspec.json.Decoder(list[Raw])
@@ -102,9 +102,7 @@ def _read(body: bytes, dialect: Dialect, key: bytes, items: Items) -> Request:
         first += 1
     head = _head(body, dialect, fields, read_items[:first], items)
     start = root(key, dialect.name, _anchor(body, fields))
-    request = Request(
-        body, dialect, fields, head, read_items[first:], ranges[first:], first, [], [], start, Calls({})
-    )
+    request = Request(body, dialect, fields, head, read_items[first:], ranges[first:], first, [], [], start, Calls({}))
     _fold(request, key, 0)
     return request
 
@@ -250,9 +248,7 @@ def _list_range(tail: Mapping[str, Raw]) -> Range:
     return start, start + len(memoryview(tail["\0"]))
 
 
-def _head(
-    body: bytes, dialect: Dialect, fields: Mapping[str, Range], leading: list[Item], items: Items
-) -> Head:
+def _head(body: bytes, dialect: Dialect, fields: Mapping[str, Range], leading: list[Item], items: Items) -> Head:
     def each(name: str, tier: Tier) -> list[Item]:
         where = fields.get(name) if name else None
         if where is None or body[where[0] : where[1]] == b"null":
@@ -260,12 +256,15 @@ def _head(
         return [items.get(dialect, tier, body[a:b]) for a, b in elements(body, where)]
 
     model = fields.get("model")
+    tools, system = tuple(each(dialect.tools, Tier.TOOLS)), (*each(dialect.system, Tier.SYSTEM), *leading)
     return Head(
         _string(body, model) if model else "",
-        tuple(each(dialect.tools, Tier.TOOLS)),
-        (*each(dialect.system, Tier.SYSTEM), *leading),
+        tools,
+        system,
         _params(body, dialect, fields),
         {name: body[slice(*fields[name])] for name in dialect.routes if name in fields},
+        tool_set(tools),
+        canonical.digest(meanings(system)),
     )
 
 

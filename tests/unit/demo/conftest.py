@@ -36,6 +36,14 @@ class PrefixEngine:
         self.slots[best] = prompt
         return tokens(len(prompt)), tokens(min(shared[best], len(prompt) - 3))
 
+    async def list_slots(self, request: web.Request) -> web.Response:
+        return web.json_response([{"id": number} for number in range(len(self.slots))])
+
+    async def complete(self, request: web.Request) -> web.Response:
+        body = await request.json()
+        self.slots[body["id_slot"]] = body["prompt"].encode()
+        return web.json_response({"content": ""})
+
     async def chat(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()
         self.seen.append(body)
@@ -97,6 +105,8 @@ async def engine() -> AsyncIterator[PrefixEngine]:
     fake = PrefixEngine()
     app = web.Application()
     app.router.add_post("/v1/chat/completions", fake.chat)
+    app.router.add_get("/slots", fake.list_slots)
+    app.router.add_post("/completion", fake.complete)
     runner = web.AppRunner(app)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)

@@ -97,6 +97,16 @@ def test_the_newest_message_is_sent_as_the_script_has_it() -> None:
             assert json.loads(ideal.body)["messages"][-1] == json.loads(sent.body)["messages"][-1]
 
 
+def test_calls_just_received_are_sent_as_they_came() -> None:
+    for ideal, sent in zip(IDEAL, only(Habit.ARGUMENTS), strict=True):
+        if sent.kind == "tools":
+            before, after = (
+                [message for message in json.loads(request.body)["messages"] if "tool_calls" in message][-1]
+                for request in (ideal, sent)
+            )
+            assert before == after
+
+
 def test_newline_is_lost_in_a_list_of_one_text_too() -> None:
     spells = [Spell(Habit.SHAPE, 25, 25), Spell(Habit.NEWLINE, 25, 25)]
     messages = json.loads(client(STORY, 1, spells)[-1].body)["messages"][:-1]

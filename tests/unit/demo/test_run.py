@@ -8,7 +8,7 @@ import pytest
 
 from standfast.demo import script
 from standfast.demo.habits import client
-from standfast.demo.run import Step, run
+from standfast.demo.run import Step, empty_slots, run
 from standfast.errors import UpstreamError
 
 REQUESTS = client(script.load())
@@ -56,3 +56,15 @@ async def test_no_usage_is_an_error_not_a_zero(engine: Any) -> None:
 async def test_nobody_there_is_an_upstream_error() -> None:
     with pytest.raises(UpstreamError, match="turn 1"):
         await run("http://127.0.0.1:9", REQUESTS[:1], {}, lambda step: None)
+
+
+async def test_emptied_slots_share_nothing_with_the_conversation(engine: Any) -> None:
+    await run(engine.url, REQUESTS[:2], {}, lambda step: None)
+    await empty_slots(engine.url)
+    (step,) = await run(engine.url, REQUESTS[:1], {}, lambda step: None)
+    assert step.cached_tokens == 0
+
+
+async def test_slots_that_cannot_be_emptied_are_an_error(engine: Any) -> None:
+    with pytest.raises(UpstreamError, match="cannot be emptied"):
+        await empty_slots(f"{engine.url}/elsewhere")

@@ -11,8 +11,9 @@ import httpx
 import openai
 import pytest
 
-from standfast.engines.embedded import EmbeddedEngine
-from standfast.engines.slots import with_slot
+from standfast.config import Settings
+from standfast.engines.embedded import EmbeddedEngine, running
+from standfast.engines.slots import OBEYED_BY, with_slot
 from standfast.engines.usage import UsageStream, normalise
 
 pytestmark = pytest.mark.engine
@@ -42,12 +43,39 @@ def post(client: httpx.Client, path: str, body: bytes) -> httpx.Response:
 
 @pytest.mark.parametrize("slot", [0, 1])
 @pytest.mark.parametrize("stream", [False, True])
-def test_id_slot_works_in_every_dialect(client: httpx.Client, asked: Asked, slot: int, stream: bool) -> None:
-    _, path, body = asked
+def test_id_slot_is_obeyed_where_we_say_so(client: httpx.Client, asked: Asked, slot: int, stream: bool) -> None:
+    dialect, path, body = asked
+    used = slot_of(client, path, with_slot(json.dumps({**body, "stream": stream}).encode(), slot))
+    assert used == slot or dialect not in OBEYED_BY
+
+
+def test_anthropic_sessions_end_up_in_slots_of_their_own(own_settings: Settings) -> None:
+    """There id_slot is dropped; the server's own choice must not let two sessions overwrite each other for ever."""
+    with running(own_settings) as engine, httpx.Client(base_url=engine.base_url, timeout=60) as client:
+        client.headers["connection"] = "close"
+        homes = {"alpha": [], "beta": []}  # type: dict[str, list[int]]
+        for name, turns in (("alpha", 1), ("alpha", 3), ("beta", 1), ("alpha", 4), ("beta", 2), ("alpha", 5)):
+            homes[name].append(slot_of(client, "/v1/messages", anthropic_session(name, turns)))
+    assert homes["alpha"][-1] == homes["alpha"][-2] != homes["beta"][-1]
+
+
+def anthropic_session(name: str, turns: int) -> bytes:
+    messages = []
+    for turn in range(turns):
+        messages += [
+            {"role": "user", "content": f"{name} asks {turn}. " * 6},
+            {"role": "assistant", "content": f"{name} hears {turn}. " * 6},
+        ]
+    return json.dumps({"max_tokens": 1, "system": "You are a helpful agent. " * 15, "messages": messages[:-1]}).encode()
+
+
+def slot_of(client: httpx.Client, path: str, body: bytes) -> int:
+    """Post a request and tell which slot ran it."""
     before = slots_used(client)
-    post(client, path, with_slot(json.dumps({**body, "stream": stream}).encode(), slot))
+    post(client, path, body)
     after = slots_used(client)
-    assert [n for n in (0, 1) if before[n] != after[n]] == [slot]
+    (slot,) = [n for n, task in enumerate(after) if before[n] != task]
+    return slot
 
 
 def test_answers_tell_cached_tokens(client: httpx.Client, asked: Asked) -> None:

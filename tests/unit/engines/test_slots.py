@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 import json
-import os
 from collections import deque
 from collections.abc import Sequence
+from itertools import takewhile
 
 import pytest
 from hypothesis import given
@@ -109,7 +109,8 @@ def test_forget_empties_all_slots_while_requests_run() -> None:
 
 
 def common(one: Sequence[bytes], other: Sequence[bytes]) -> int:
-    return len(os.path.commonprefix([list(one), list(other)]))
+    pairs = zip(one, other, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 class Server:

@@ -114,7 +114,7 @@ def test_publishing_is_all_or_nothing(tmp_path: Path) -> None:
     target = tmp_path / "x"
     target.write_text("old")
     with pytest.raises(UnicodeEncodeError), weights.publishing(target) as part:
-        part.write_bytes("ne".encode() + "\ud800".encode())
+        part.write_bytes(b"ne" + "\ud800".encode())
     assert target.read_text() == "old"
     assert os.listdir(tmp_path) == ["x"]
 

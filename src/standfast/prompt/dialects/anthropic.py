@@ -120,7 +120,12 @@ def _block(block: Json, suffix: str, meaning: Callable[[Json], Json]) -> Piece:
     kind = block.get("type")
     if kind == "text":
         rest = said(block, without=("text",))
-        return Piece(suffix, Kind.TEXT, {**rest, "text": meaning(block.get("text"))}, in_order({**rest, "text": block.get("text")}))
+        return Piece(
+            suffix,
+            Kind.TEXT,
+            {**rest, "text": meaning(block.get("text"))},
+            in_order({**rest, "text": block.get("text")}),
+        )
     if _is_call(block):
         return Piece(suffix, Kind.CALL, said(block, without=("id",)), in_order(block), block["id"])
     if _is_result(block):

@@ -134,4 +134,3 @@ def whole(role: str, value: Json, suffix: str = "") -> Described:
 def text_piece(suffix: str, text: Json, meaning: Callable[[Json], Json] = text_meaning, **rest: Json) -> Piece:
     """A plain text."""
     return Piece(suffix, Kind.TEXT, {"text": meaning(text), **rest}, {"text": text, **rest})
-

@@ -113,7 +113,10 @@ def _part(part: Json, suffix: str) -> Piece:
     if part.get("type") in _TEXTS:
         rest = said(part, without=("text", "type", "logprobs"))
         return Piece(
-            suffix, Kind.TEXT, {**rest, "text": text_meaning(part.get("text"))}, in_order({**rest, "text": part.get("text")})
+            suffix,
+            Kind.TEXT,
+            {**rest, "text": text_meaning(part.get("text"))},
+            in_order({**rest, "text": part.get("text")}),
         )
     return Piece(suffix, Kind.MEDIA if part.get("type") in _MEDIA else Kind.OTHER, said(part), in_order(part))
 

@@ -1,0 +1,5 @@
+"""``python -m standfast``."""
+
+from standfast.cli import main
+
+main()

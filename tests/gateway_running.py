@@ -60,7 +60,11 @@ class _Threaded(Server):
 
 @contextlib.contextmanager
 def gateway(
-    *upstreams: Upstream | str, engine: EngineSide | None = None, probe: Callable[[], object] | None = None, **rest: Any
+    *upstreams: Upstream | str,
+    engine: EngineSide | None = None,
+    probe: Callable[[], object] | None = None,
+    close: Callable[[], object] | None = None,
+    **rest: Any,
 ) -> Iterator[Running]:
     """Run a gateway in a thread, in front of upstreams given as such or by URL."""
     places = [Upstream(f"up{n}", u) if isinstance(u, str) else u for n, u in enumerate(upstreams)]
@@ -69,7 +73,7 @@ def gateway(
     observe = all_of(metrics, RequestLog(), events.append)
     # A busy machine must not turn a test of something else into one of the budget.
     turns = Turns(MemoryLedger(64 << 20), budget_ms=5000, observe=observe)
-    app = Gateway(settings, turns, places, metrics=metrics, observe=observe, engine=engine, probe=probe)
+    app = Gateway(settings, turns, places, metrics=metrics, observe=observe, engine=engine, probe=probe, close=close)
     listener = listen("127.0.0.1", 0)
     up = threading.Event()
     server = _Threaded(config_of(settings, app), up.set)

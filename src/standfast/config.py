@@ -10,26 +10,13 @@ import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from enum import StrEnum
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from standfast.errors import ConfigError
-
-
-class Policy(StrEnum):
-    """How far a repair may go."""
-
-    OFF = "off"
-    """Forward untouched, look at nothing."""
-    OBSERVE = "observe"
-    """Diagnose, change nothing."""
-    LOSSLESS = "lossless"
-    """Send again the bytes that were sent before, where the meaning is the same."""
-    ISOLATE = "isolate"
-    """Also freeze volatile text in the system prompt and tell its new value at the tail."""
+from standfast.policy import Policy as Policy
 
 
 def _state_dir() -> Path:

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
-from standfast.config import Policy
 from standfast.errors import Ambiguous, OverBudget, RequestError
 from standfast.events import FailedOpen, Observer, Planned, nobody
 from standfast.ledger import Ledger
+from standfast.policy import Policy
 from standfast.prompt import canonical, lineage
 from standfast.prompt.bookmarks import Bookmarks, Place
 from standfast.prompt.causes import CAUSES, Repair

@@ -440,6 +440,7 @@ class TestSqlite:
         assert isinstance(pages, int)
         assert isinstance(free, int)
         assert (pages - free) * 4096 <= 400_000
+        assert free < 20
         ledger = files.open()
         assert ledger.tip(tips[0].id) is None
         assert ledger.tip(tips[199].id) == tips[199]

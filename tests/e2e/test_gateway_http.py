@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
+import threading
+from contextlib import AbstractContextManager
 from typing import Any
 
 import httpx
@@ -11,6 +14,7 @@ import pytest
 from gateway_running import (
     BODIES,
     PATHS,
+    Running,
     answering,
     client,
     gateway,
@@ -243,7 +247,7 @@ class TestHeaders:
 
 class TestRoutes:
     def test_by_prefix_and_by_model(self) -> None:
-        def said(name: str) -> Any:
+        def said(name: str) -> AbstractContextManager[Served]:
             return serve(lambda request: Turn(text=name))
 
         with said("default") as default, said("claude") as claude, said("local") as local:
@@ -267,6 +271,11 @@ class TestRoutes:
                 assert local.requests[0].path == "/v1/messages"
 
 
+def ask_in_vain(running: Running) -> None:
+    with contextlib.suppress(httpx.TransportError):
+        post(running, "openai_chat")
+
+
 class TestPages:
     def test_health_ready_metrics(self) -> None:
         with serve([Turn(text="Hi")]) as upstream, gateway(upstream.url) as running, client(running) as caller:
@@ -288,6 +297,14 @@ class TestPages:
             assert response.status_code == 503
             assert "ledger" in response.text
             assert caller.get("/healthz").status_code == 200
+
+    def test_the_ledger_is_closed_after_the_last_request_was_told(self) -> None:
+        order: list[str] = []
+        with serve([Turn(never=True)]) as upstream:
+            with gateway(upstream.url, close=lambda: order.append(f"{len(running.of(Finished))} finished")) as running:
+                threading.Thread(target=ask_in_vain, args=(running,), daemon=True).start()
+                upstream.wait_for(1)
+            assert order == ["1 finished"]
 
     def test_metrics_want_the_gateway_key(self) -> None:
         with serve() as upstream, gateway(upstream.url, gateway_key="k") as running, client(running) as caller:

@@ -120,6 +120,8 @@ class TestRefusals:
             assert upstream.heads[0].startswith(b"GET /base//evil/a%2Fb;c@d?x=%2E%2E HTTP/1.1\r\n")
             two = b"POST /v1/files HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nab"
             assert raw_exchange(running.url, two).startswith(b"HTTP/1.1 400 ")
+            both = two.replace(b"content-length: 2", b"transfer-encoding: chunked")
+            assert raw_exchange(running.url, both).startswith(b"HTTP/1.1 400 ")
             assert len(upstream.heads) == 1
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import time
 from collections.abc import Callable, Sequence
 
 from standfast.config import Settings, Upstream
@@ -20,11 +21,16 @@ from standfast.observe.metrics import Metrics
 from standfast.turn import Turns
 
 _ENGINE_ANSWERS_IN = 2.0
+_LAST_WORDS = 1.0
 _TEXT = b"text/plain; charset=utf-8"
 
 
 class Gateway:
-    """The application. ``probe`` is called by /readyz and raises if the ledger cannot be used."""
+    """The application.
+
+    ``probe`` is called by /readyz and raises if the ledger cannot be used. ``close`` is called once the last request
+    has ended, at shutdown.
+    """
 
     def __init__(
         self,
@@ -36,11 +42,14 @@ class Gateway:
         observe: Observer = nobody,
         engine: EngineSide | None = None,
         probe: Callable[[], object] | None = None,
+        close: Callable[[], object] | None = None,
     ) -> None:
         self._relay = Relay(settings)
         self._parts = Parts(settings, turns, Routes(upstreams), self._relay, observe, engine)
         self._metrics = metrics
         self._probe = probe
+        self._close = close
+        self._running = 0
         self._engine_url = next((u.url for u in upstreams if engine and u.name == engine.upstream), None)
         self._pages = {"/healthz": self._health, "/readyz": self._ready, "/metrics": self._show_metrics}
 
@@ -50,12 +59,19 @@ class Gateway:
             case "http" if (page := self._pages.get(scope["path"])) and scope["method"] in ("GET", "HEAD"):
                 await page(Caller(scope["headers"], receive, send))
             case "http":
-                with self._metrics.in_flight():
-                    await Exchange(self._parts, scope, receive, send, "sf-" + secrets.token_hex(12)).run()
+                await self._exchange(scope, receive, send)
             case "lifespan":
                 await self._live(receive, send)
             case _:
                 await send({"type": "websocket.close", "code": 1003, "reason": "websockets are not supported"})
+
+    async def _exchange(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._running += 1
+        try:
+            with self._metrics.in_flight():
+                await Exchange(self._parts, scope, receive, send, "sf-" + secrets.token_hex(12)).run()
+        finally:
+            self._running -= 1
 
     async def _live(self, receive: Receive, send: Send) -> None:
         while True:
@@ -66,9 +82,18 @@ class Gateway:
                     self._parts.engine.open()
                 await send({"type": "lifespan.startup.complete"})
             elif message["type"] == "lifespan.shutdown":
-                await self._relay.close()
+                await self._shut_down()
                 await send({"type": "lifespan.shutdown.complete"})
                 return
+
+    async def _shut_down(self) -> None:
+        # Requests that were cut off may still be on their way out, and each tells the ledger how it ended.
+        end = time.monotonic() + _LAST_WORDS
+        while self._running and time.monotonic() < end:
+            await asyncio.sleep(0.01)
+        await self._relay.close()
+        if self._close is not None:
+            self._close()
 
     async def _health(self, caller: Caller) -> None:
         await caller.answer(200, b"alive\n", _TEXT, [])

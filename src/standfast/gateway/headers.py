@@ -37,6 +37,8 @@ def to_upstream(headers: Sequence[Pair], *, length: int | None, identity: bool) 
     ``length`` replaces Content-Length; None keeps the caller's. ``identity`` asks for an uncompressed response.
     """
     dropped = _named_in_connection(headers) | _HOP_BY_HOP | _WRITTEN_BY_US
+    if length is None and any(name == b"transfer-encoding" for name, _ in headers):
+        dropped |= {b"content-length"}  # chunks count; our server refuses both together, and so must whoever comes next
     out: list[tuple[str, str]] = []
     seen: set[bytes] = set()
     for name, value in headers:

@@ -116,7 +116,7 @@ class Holdings:
     def _intern(self, dialect: str, sent: Sent) -> Sent:
         self.bytes += _SENT_COST
         items = self._keep(dialect, sent.items)
-        return sent if items is sent.items else replace(sent, items=items)
+        return sent if items is sent.items else Sent(items, sent.links, sent.ours)
 
     def _keep(self, dialect: str, items: tuple[Item, ...]) -> tuple[Item, ...]:
         kept = []

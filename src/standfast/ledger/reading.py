@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from threading import Lock
 from typing import NamedTuple
@@ -124,6 +125,15 @@ class Reader:
         if found is None or not isinstance(found[0], bytes) or check_value(name, found[0]) != found[1]:
             return None
         return found[0]
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Everything read inside is of one moment: what another process prunes meanwhile is no damage."""
+        self._sql("BEGIN")
+        try:
+            yield
+        finally:
+            self._sql("COMMIT")
 
     def load(self, row: Row) -> Stored | None:
         """A request; None if it is gone. Raises Damaged."""

@@ -139,10 +139,14 @@ class SqliteLedger:
         """Load the rows that memory does not hold, into memory too; newest first."""
 
         def load(reader: Reader) -> list[Stored]:
+            rows = [row for row in find(reader) if not self._fresh(row)]
+            if not rows:
+                return []
             found = []
-            for row in find(reader):
-                if not self._fresh(row) and (stored := self._load(reader, row)) is not None:
-                    found.append((row, stored))
+            with reader.snapshot():
+                for row in rows:
+                    if (stored := self._load(reader, row)) is not None:
+                        found.append((row, stored))
             for row, stored in reversed(found):
                 self._memory.record(stored.tip, stored.links, stored.head)
                 self._written(row.id, row.number)

@@ -225,7 +225,9 @@ class WriteQueue:
         while more and self._writer.used_bytes() > self._max_bytes * _PRUNE_TO:
             with _Transaction(self._connection):
                 more = self._writer.prune(self._max_bytes)
-        self._connection.execute(f"PRAGMA incremental_vacuum({_VACUUM_PAGES})").fetchall()
+        self._connection.executescript(
+            f"PRAGMA incremental_vacuum({_VACUUM_PAGES})"
+        )  # execute() would stop at one page
 
     def _moved(self) -> bool:
         try:

@@ -29,7 +29,9 @@ class RequestLog:
             case Planned():
                 self._planned[event.request_id] = event
             case Finished():
-                logger.info("%s", _request_line(event, self._planned.pop(event.request_id, None)))
+                plan = self._planned.pop(event.request_id, None)
+                if logger.isEnabledFor(logging.INFO):
+                    logger.info("%s", _request_line(event, plan))
             case FailedOpen():
                 logger.warning(
                     "failed open id=%s upstream=%s stage=%s reason=%r",

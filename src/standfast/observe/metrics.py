@@ -134,7 +134,11 @@ class Metrics:
     def labels(self) -> dict[str, tuple[str, ...]]:
         """Every metric, by the name under which the page shows it, with the names of its labels."""
         ours = (m for m in vars(self).values() if isinstance(m, MetricWrapperBase))
-        return {m.describe()[0].name + ("_total" if isinstance(m, Counter) else ""): m._labelnames for m in ours}
+        return {
+            told.name + ("_total" if told.type == "counter" else ""): tuple(metric._labelnames)
+            for metric in ours
+            for told in metric.describe()
+        }
 
     def names(self) -> list[str]:
         """The names of all metrics."""

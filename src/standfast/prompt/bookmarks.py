@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass
 
-from standfast.config import Policy
+from standfast.policy import Policy
 from standfast.prompt.drift import Drift
 from standfast.prompt.request import Bookmark
 

@@ -141,9 +141,12 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return unique
 
 
+_strict_decoder = json.JSONDecoder(object_pairs_hook=_unique, parse_int=str)
+
+
 def _finds_duplicate(raw: bytes) -> bool:
     try:
-        json.loads(raw, object_pairs_hook=_unique, parse_int=str)
+        _strict_decoder.decode(raw.decode("utf-8", "surrogatepass"))
     except _DuplicateKey:
         return True
     return False

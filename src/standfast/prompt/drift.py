@@ -6,7 +6,7 @@ meaning is a change: ``*_change`` names it as closely as the table of causes all
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from standfast.prompt import canonical, volatile
@@ -14,7 +14,6 @@ from standfast.prompt.canonical import Json
 from standfast.prompt.causes import CAUSES, Repair
 from standfast.prompt.fingerprint import meanings
 from standfast.prompt.model import Item, Kind, Part, Tier
-
 
 _QUOTE = 6  # characters that make a text worth looking for in another
 
@@ -113,12 +112,12 @@ def tools_change(before: Sequence[Item], after: Sequence[Item]) -> Drift:
     names_before, names_after = [t.role for t in before], [t.role for t in after]
     if sorted(names_before) != sorted(names_after):
         i = _first(before, after, lambda a, b: a.role != b.role)
-        pieces = [tools[i].wire if i < len(tools) else b"" for tools in (before, after)]
-        return Drift("T4", f"tools[{i}]", Tier.TOOLS, *pieces)
+        old, new = (tools[i].wire if i < len(tools) else b"" for tools in (before, after))
+        return Drift("T4", f"tools[{i}]", Tier.TOOLS, old, new)
     i = _first(before, after, lambda a, b: meaning(a) != meaning(b))
-    old, new = canonical.decode(before[i].wire), canonical.decode(after[i].wire)
-    path = first_difference(old, new)
-    cause = "T3" if path.endswith("description") and _one_token(_at(old, path), _at(new, path)) else "C1"
+    was, now = canonical.decode(before[i].wire), canonical.decode(after[i].wire)
+    path = first_difference(was, now)
+    cause = "T3" if path.endswith("description") and _one_token(_at(was, path), _at(now, path)) else "C1"
     return Drift(cause, f"tools[{i}]{path}", Tier.TOOLS, before[i].wire, after[i].wire)
 
 
@@ -138,8 +137,7 @@ def _one_token(before: Json, after: Json) -> bool:
     return not any(c.isspace() for c in before[start:end_before] + after[start:end_after])
 
 
-def _first(before: Sequence[Item], after: Sequence[Item], differ: object) -> int:
-    assert callable(differ)
+def _first(before: Sequence[Item], after: Sequence[Item], differ: Callable[[Item, Item], bool]) -> int:
     for i, (a, b) in enumerate(zip(before, after, strict=False)):
         if differ(a, b):
             return i
@@ -196,7 +194,7 @@ def _part_form(before: Item, after: Item, dialect: str) -> tuple[str, str]:
                 if old.call_id != new.call_id
                 else (_result_form(before, after), new.suffix)
             )
-        return "H2", new.suffix if len(after.parts) > 1 or ".content[" in old.suffix + new.suffix else new.suffix
+        return "H2", new.suffix
     return "H2", ".content" if any(p.suffix.startswith(".content") for p in after.parts) else ""
 
 

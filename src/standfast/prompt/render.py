@@ -20,7 +20,8 @@ def render(request: Request, mended: Mended) -> bytes:
     if not edits:
         return request.body
     edits.sort()
-    pieces, position = [], 0
+    pieces: list[bytes] = []
+    position = 0
     for (start, end), value in edits:
         pieces += (request.body[position:start], value)
         position = end

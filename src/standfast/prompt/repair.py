@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from standfast.config import Policy
 from standfast.errors import Ambiguous
+from standfast.policy import Policy
 from standfast.prompt import canonical, drift, isolate, volatile
 from standfast.prompt.dialects.base import MARKERS, Dialect
 from standfast.prompt.drift import Drift, meaning
@@ -81,8 +81,10 @@ def mend(
     """
     head = reference.head if reference else None
     result = Mended((), (), [], dict(request.head.routes))
-    result.tools = _tools(request.head, head, result.drifts, firsts)
-    result.system = _system(request, reference, policy, result, firsts, pin_billing)
+    tools = _tools(request.head, head, result.drifts, firsts)
+    system = _system(request, reference, policy, result, firsts, pin_billing)
+    result.tools = _marked_as(request.dialect, tools, request.head.tools, items)
+    result.system = _marked_as(request.dialect, system, request.head.system, items)
     if head is not None and reference is not None:
         _params(request, head, result.drifts)
         _history(request, reference, policy, items, result, carried)
@@ -116,9 +118,9 @@ def _tools(head: Head, old: Head | None, drifts: list[Drift], firsts: Firsts) ->
     if sorted(map(meaning, head.tools)) == sorted(map(meaning, old.tools)):
         _settle(drifts, drift.tools_form(old.tools, head.tools), repaired=True)
         return old.tools
-    sent = _in_known_order(head.tools, old.tools, firsts)
-    _settle(drifts, [drift.tools_change(old.tools, sent)], repaired=False)
-    return sent
+    ordered = _in_known_order(head.tools, old.tools, firsts)
+    _settle(drifts, [drift.tools_change(old.tools, ordered)], repaired=False)
+    return ordered
 
 
 def _in_known_order(tools: Sequence[Item], old: Sequence[Item], firsts: Firsts) -> tuple[Item, ...]:
@@ -134,8 +136,8 @@ def _system(
 ) -> tuple[Item, ...]:
     new = request.head.system
     if reference is None:
-        sent = tuple(item if _is_kept(item, pin_billing) else firsts.item(item) for item in new)
-        return new if [item.key for item in sent] == [item.key for item in new] else sent
+        first = tuple(item if _is_kept(item, pin_billing) else firsts.item(item) for item in new)
+        return new if [item.key for item in first] == [item.key for item in new] else first
     old = reference.head.system
     if [item.key for item in new] == [item.key for item in old]:
         return new
@@ -158,11 +160,9 @@ def _system(
         _settle(result.drifts, [found], repaired=frozen if i in changed else True)
     if frozen:
         result.announced = isolate.news(old, new)
-    sent = [
-        b if i not in formed and not (i in changed and frozen) else a
-        for i, (a, b) in enumerate(zip(old, new, strict=True))
-    ]
-    return tuple(sent)
+    return tuple(
+        a if i in formed or (frozen and i in changed) else b for i, (a, b) in enumerate(zip(old, new, strict=True))
+    )
 
 
 def _is_kept(item: Item, pin_billing: bool) -> bool:
@@ -366,9 +366,16 @@ def _renamed(dialect: Dialect, item: Item, ids: Mapping[str, str], items: Items)
     return items.get(dialect, item.tier, canonical.key_form(value))
 
 
+def _marked_as(dialect: Dialect, sent: tuple[Item, ...], came: tuple[Item, ...], items: Items) -> tuple[Item, ...]:
+    """Tools or system items with the cache markers at the places where the client sets them now."""
+    if sent is came or not any(item.marked for item in (*sent, *came)):
+        return sent
+    return tuple(_with_markers(dialect, a, b, items) for a, b in zip(sent, came, strict=True))
+
+
 def _with_markers(dialect: Dialect, old: Item, new: Item, items: Items) -> Item:
     """The item as it was sent, with the cache markers that the client sets now."""
-    if not old.marked and not new.marked:
+    if old.wire == new.wire or not (old.marked or new.marked):
         return old
     value = canonical.decode(old.wire)
     wanted = {

@@ -19,6 +19,11 @@ def test_chunked_becomes_a_length() -> None:
     assert to_upstream(headers, length=5, identity=False) == [("content-length", "5")]
 
 
+def test_a_length_beside_chunks_is_not_believed() -> None:
+    headers = [(b"transfer-encoding", b"chunked"), (b"content-length", b"3")]
+    assert to_upstream(headers, length=None, identity=False) == []
+
+
 def test_identity_replaces_every_accept_encoding() -> None:
     headers = [(b"accept-encoding", b"gzip"), (b"x-a", b"1"), (b"accept-encoding", b"br")]
     assert to_upstream(headers, length=None, identity=True) == [("accept-encoding", "identity"), ("x-a", "1")]

@@ -40,7 +40,7 @@ class Anthropic:
     history = "messages"
     system = "system"
     tools = "tools"
-    params = (
+    params: tuple[Param, ...] = (
         Param("speed", Tier.SYSTEM),
         Param("thinking", Tier.PARAMS),
         Param("tool_choice", Tier.PARAMS, b'{"type":"auto"}'),
@@ -49,7 +49,7 @@ class Anthropic:
         Param("effort", Tier.PARAMS),
         Param("mcp_servers", Tier.TOOLS),
     )
-    routes = ()
+    routes: tuple[str, ...] = ()
     shape_matters = False
 
     def describe(self, tier: Tier, value: Json) -> Described:

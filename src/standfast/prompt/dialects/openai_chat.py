@@ -33,7 +33,7 @@ class OpenAIChat:
     history = "messages"
     system = ""
     tools = "tools"
-    params = (
+    params: tuple[Param, ...] = (
         Param("response_format", Tier.TOOLS),
         Param("reasoning_effort", Tier.TOOLS),
         Param("reasoning", Tier.TOOLS),
@@ -44,7 +44,7 @@ class OpenAIChat:
         Param("thinking", Tier.PARAMS),
         Param("tool_choice", Tier.PARAMS, b'"auto"'),
     )
-    routes = ("prompt_cache_key", "session_id")
+    routes: tuple[str, ...] = ("prompt_cache_key", "session_id")
     shape_matters = True
 
     def describe(self, tier: Tier, value: Json) -> Described:

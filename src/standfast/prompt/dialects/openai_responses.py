@@ -34,14 +34,14 @@ class OpenAIResponses:
     history = "input"
     system = "instructions"
     tools = "tools"
-    params = (
+    params: tuple[Param, ...] = (
         Param("prompt", Tier.TOOLS),
         Param("text.format", Tier.TOOLS),
         Param("text.verbosity", Tier.TOOLS),
         Param("reasoning.effort", Tier.TOOLS),
         Param("tool_choice", Tier.PARAMS, b'"auto"'),
     )
-    routes = ("prompt_cache_key", "session_id")
+    routes: tuple[str, ...] = ("prompt_cache_key", "session_id")
     shape_matters = True
 
     def describe(self, tier: Tier, value: Json) -> Described:

@@ -37,9 +37,9 @@ class FailedOpen(Event):
 
     upstream: str
     stage: str
-    """plan, learn, ledger or read (the response)."""
+    """plan, slot, learn, ledger or read (the response)."""
     reason: str
-    """Class and message of the error; never prompt text."""
+    """Class of the error, and our own message or the place where it arose; never prompt text."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """The life of a request, on one page: plan before it goes out, learn when its response has come.
 
-    bytes ─read→ Request ─reference→ Tip ─mend→ Mended ─render→ bytes ─measure→ Plan      … send, relay …      ─learn→ Tip
+    bytes ─read→ Request ─reference→ Tip ─mend→ Mended ─render→ bytes ─measure→ Plan   … send, relay …   ─learn→ Tip
 
 Nothing here does I/O of its own: the ledger and the clock are handed in. Whatever fails inside a plan, the client's own
 bytes go out and an event says why.
@@ -9,12 +9,14 @@ bytes go out and an event says why.
 from __future__ import annotations
 
 import time
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import msgspec
 
-from standfast.errors import Ambiguous, OverBudget, RequestError
+from standfast.errors import OverBudget, RequestError, StandfastError
 from standfast.events import FailedOpen, Observer, Planned, nobody
 from standfast.ledger import Ledger
 from standfast.policy import Policy
@@ -169,7 +171,9 @@ class Turns:
         request = read(arrival.body, dialect, key, self._items, place.bookmark if place else None)
         self._check(deadline, "reading")
         head = link(key, b"head\0", request.head.tool_set + bytes([min(len(request.head.system), 255)]))
+        looked_up = self._clock()
         reference = self._reference(request, head) or arrival.reference
+        deadline += self._clock() - looked_up  # reading a session back from disk is no work that grows with the body
         carried = _carried(request, place, reference, arrival.policy)
         mended = mend(
             request,
@@ -239,7 +243,7 @@ class Turns:
             raise OverBudget(f"{stage} ran over the work budget; raise budget_ms if this is frequent")
 
     def _failed(self, arrival: Arrival, stage: str, error: Exception) -> None:
-        self._observe(FailedOpen(arrival.request_id, arrival.upstream, stage, f"{type(error).__name__}: {error}"))
+        self._observe(FailedOpen(arrival.request_id, arrival.upstream, stage, _reason(error)))
 
     def _tell(self, plan: Plan, seconds: float) -> None:
         a, d = plan.arrival, plan.diagnosis
@@ -249,6 +253,15 @@ class Turns:
                 d.attainable_tokens, d.lost_tokens, d.resumed, seconds,
             )
         )  # fmt: skip
+
+
+def _reason(error: Exception) -> str:
+    """What an event may tell of an error: our own message, or where a foreign one arose. Its text may quote a prompt."""
+    name = type(error).__name__
+    if isinstance(error, StandfastError):
+        return f"{name}: {error}"
+    frames = traceback.extract_tb(error.__traceback__)
+    return f"{name} in {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else name
 
 
 class _Firsts:
@@ -307,4 +320,4 @@ def _as_it_came(arrival: Arrival) -> Plan:
     return Plan(arrival, arrival.body, model, seen.stream is True, Diagnosis())
 
 
-__all__ = ["Ambiguous", "Arrival", "Diagnosis", "Plan", "Turns"]
+__all__ = ["Arrival", "Diagnosis", "Plan", "Turns"]

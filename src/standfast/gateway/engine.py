@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from standfast.engines.slots import Lease, Slots, with_slot
+from standfast.engines.slots import OBEYED_BY, Lease, Slots, with_slot
 from standfast.engines.usage import UsageStream, normalise
 from standfast.events import EngineRestarted, Event
 from standfast.turn import Plan
@@ -58,7 +58,8 @@ class EngineSide:
     @contextmanager
     def seat(self, dialect: str, body: bytes, plan: Plan | None, now: float) -> Iterator[Seat]:
         """A place for the time of a ``with`` block. Without a plan the engine itself chooses the slot."""
-        chain = plan.chain if self._slots is not None and plan is not None else ()
+        obeyed = self._slots is not None and dialect in OBEYED_BY
+        chain = plan.chain if obeyed and plan is not None else ()
         if self._slots is None or plan is None or not chain:
             yield Seat(body, dialect)
             return

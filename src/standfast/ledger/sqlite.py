@@ -20,7 +20,7 @@ from standfast.ledger.memory import MemoryLedger
 from standfast.ledger.reading import Cache, Reader, Row
 from standfast.ledger.records import Damaged, Parse, Stored
 from standfast.ledger.write_queue import WriteQueue
-from standfast.prompt import dialects
+from standfast.prompt.items import item
 from standfast.prompt.model import Link, Tip
 
 _T = TypeVar("_T")
@@ -38,7 +38,7 @@ class SqliteLedger:
         """Open or make the file. Raises LedgerError if it cannot be written; a broken one is put aside."""
         self._path = path
         self._memory = memory
-        self._parse = parse or dialects.item
+        self._parse = parse or item
         self._cache = Cache(memory.max_bytes // 8)
         self._numbers: dict[bytes, int] = {}
         """id → number of the row that memory holds: a row of a greater number is a later version."""

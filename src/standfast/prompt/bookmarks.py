@@ -10,7 +10,7 @@ from standfast.prompt.drift import Drift
 from standfast.prompt.request import Bookmark
 
 _DEPTHS = (65_536, 8_192, 512)
-"""A bookmark is filed under its longest head of one of these lengths: sessions that share a system prompt part there."""
+"""A bookmark is filed under its longest head of one of these lengths; sessions with one system prompt part there."""
 _PER_HEAD = 16
 _Name = tuple[bytes, str, bytes]
 

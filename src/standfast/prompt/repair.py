@@ -124,7 +124,7 @@ def _tools(head: Head, old: Head | None, drifts: list[Drift], firsts: Firsts) ->
 
 
 def _in_known_order(tools: Sequence[Item], old: Sequence[Item], firsts: Firsts) -> tuple[Item, ...]:
-    """Tools that were there before in their old order and bytes, changed ones in the place of their name, new ones last."""
+    """Known tools in their old order and bytes, changed ones in the place of their name, new ones last."""
     place = {tool.role: i for i, tool in enumerate(old)}
     known = {meaning(tool): tool for tool in old}
     ordered = sorted(tools, key=lambda tool: place.get(tool.role, len(old)))

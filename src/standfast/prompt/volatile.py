@@ -30,8 +30,8 @@ class Pattern:
     regex: re.Pattern[str]
 
 
-def _pattern(cause: str, name: str, regex: str, flags: re.RegexFlag = re.RegexFlag(0)) -> Pattern:
-    return Pattern(cause, name, re.compile(regex, flags))
+def _pattern(cause: str, name: str, regex: str) -> Pattern:
+    return Pattern(cause, name, re.compile(regex))
 
 
 PATTERNS: tuple[Pattern, ...] = (

@@ -256,7 +256,7 @@ class Turns:
 
 
 def _reason(error: Exception) -> str:
-    """What an event may tell of an error: our own message, or where a foreign one arose. Its text may quote a prompt."""
+    """What an event may tell of an error: our own message, or where a foreign one arose; its text may quote a prompt."""
     name = type(error).__name__
     if isinstance(error, StandfastError):
         return f"{name}: {error}"

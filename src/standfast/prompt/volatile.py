@@ -15,10 +15,13 @@ BILLING_TOKEN = re.compile(r"\bcch=([0-9A-Za-z]+)")
 TOKEN_HINT = b"cch="
 
 _MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*\.?"
-_DAY = r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,?\s+"
-_TIME = (
-    r"\d{1,2}:\d{2}(?::\d{2})?(?:\.\d+)?(?:\s?[AaPp]\.?[Mm]\.?)?(?:\s?(?:Z|UTC|GMT|[A-Z]{2,4}T|[+-]\d{2}:?\d{2})\b)?"
-)
+_DAY = r"(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,?\s+)?"
+_NTH = r"\d{1,2}(?:st|nd|rd|th)?"
+_ZONE = r"(?:\s?(?:Z|UTC|GMT|[A-Z]{2,4}T|[+-]\d{2}:?\d{2})\b)?"
+_TIME = rf"\d{{1,2}}:\d{{2}}(?::\d{{2}})?(?:[.,]\d+)?(?:\s?[AaPp]\.?[Mm]\b\.?)?{_ZONE}"
+_ISO_TIME = rf"[T ]\d{{2}}(?!\d)(?::\d{{2}}(?::\d{{2}}(?:[.,]\d+)?)?)?{_ZONE}"
+_AT = rf"(?:,?\s+(?:at\s+)?{_TIME})?"
+_PATH = r"[`'\"]?[/~\w.:\\-]+[`'\"]?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,40 +38,37 @@ def _pattern(cause: str, name: str, regex: str) -> Pattern:
 
 
 PATTERNS: tuple[Pattern, ...] = (
+    _pattern("S1", "iso date and time", rf"\b\d{{4}}-\d{{2}}-\d{{2}}(?:{_ISO_TIME})?(?![\w-])"),
     _pattern(
-        "S1",
-        "iso date and time",
-        r"\b\d{4}-\d{2}-\d{2}(?:[T ]\d{2}(?!\d)(?::\d{2}(?::\d{2}(?:[.,]\d+)?)?)?(?:\s?Z\b|\s?UTC\b|[+-]\d{2}:?\d{2})?)?",
+        "S1", "written date", rf"\b{_DAY}(?:{_NTH}\s+{_MONTH}|{_MONTH}\s+{_NTH})(?!\w),?(?:\s+\d{{4}}\b)?{_AT}"
     ),
-    _pattern(
-        "S1",
-        "written date",
-        rf"\b(?:{_DAY})?(?:\d{{1,2}}(?:st|nd|rd|th)?\s+{_MONTH}|{_MONTH}\s+\d{{1,2}}(?:st|nd|rd|th)?),?(?:\s+\d{{4}}\b)?(?:,?\s+(?:at\s+)?{_TIME})?",
-    ),
-    _pattern("S1", "slashed or dotted date", rf"\b\d{{1,4}}[/.]\d{{1,2}}[/.]\d{{2,4}}\b(?:,?\s+{_TIME})?"),
-    _pattern("S1", "clock", rf"\b{_TIME}"),
+    _pattern("S1", "slashed date", rf"(?<![\d/])\d{{1,4}}/\d{{1,2}}/\d{{2,4}}(?![\d/]){_AT}"),
+    _pattern("S1", "dotted date", rf"(?<![\d.])\d{{1,2}}\.\d{{1,2}}\.\d{{4}}(?![\d.]){_AT}"),
+    _pattern("S1", "clock", rf"(?<![\d:.]){_TIME}(?![\d:])"),
     _pattern("S1", "unix time", r"(?i)\b(?:timestamp|time|date|epoch|unix)\b[ :=]+\d{10,13}(?:\.\d+)?\b"),
-    _pattern("S2", "uuid", r"\b[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\b"),
+    _pattern("S2", "uuid", r"\b[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b"),
     _pattern("S2", "hex id", r"\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{12,64}\b"),
     _pattern(
         "S2",
         "request or session id",
-        r"(?i)\b(?:request|session|trace|run|req|correlation)[-_ ]?id\b[\"']?\s*[:=]?\s*[\"']?[\w.-]{4,}",
+        r"(?i)\b(?:request|session|trace|run|req|correlation)[-_ ]?id\b[\"']?\s*[:=]\s*[\"']?[\w.-]{4,}",
     ),
     _pattern(
         "S3",
-        "counter of tokens",
-        r"(?i)\b\d[\d,._]*(?=\s*(?:/\s*\d[\d,._]*\s*)?(?:tokens?|turns?|steps?|credits?|messages?)\s+(?:left|remaining|used)\b)",
+        "counter",
+        r"(?i)\b\d[\d,._]*(?=\s*(?:/\s*\d[\d,._]*\s*)?"
+        r"(?:tokens?|turns?|steps?|credits?|messages?)\s+(?:left|remaining|used)\b)",
     ),
     _pattern(
         "S3",
         "working directory",
-        r"(?i)(?:\bcwd|\b(?:working|current|project|root)[ -]?(?:directory|dir|folder|path))\b(?:\s+is)?\s*[:=]?\s*[`'\"]?[/~\w.:\\-]+[`'\"]?",
+        r"(?i)\b(?:cwd|(?:working|current|project|root)[ -]?(?:directory|dir|folder|path))\b(?:\s+is)?\s*[:=]?\s*"
+        + _PATH,
     ),
     _pattern(
         "S3",
         "git state",
-        r"(?im)^\s*(?:git\s+)?(?:branch|status|head|recent commits?)\s*[:=].*$|^\s?[MADRCU?!]{1,2}\s+\S+$",
+        r"(?im)^\s*(?:(?:git|current)\s+)?(?:branch|status|head|recent commits?)\s*[:=].*$|^\s?[MADRCU?!]{1,2}\s+\S+$",
     ),
     _pattern("S3", "temporary path", r"(?:/tmp|/var/folders|/private/tmp|[A-Z]:\\Temp)[/\\][\w.+/\\-]+"),
     _pattern("S3", "host", r"(?i)\b(?:host(?:name)?|machine|pid|port)\s*[:=]\s*[\w.-]+"),

@@ -1,4 +1,7 @@
-"""Recorded data beside the repository (never committed). Absent on a user's machine: the test is skipped."""
+"""Recorded data beside the repository (never committed).
+
+Absent on a user's machine: the test is skipped. With STANDFAST_CI=1 it fails instead: there nothing may be skipped.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +18,12 @@ FOLDER = Path(os.environ.get("STANDFAST_SHARED") or Path(__file__).resolve().par
 
 
 def path(name: str) -> Path:
-    """A file or folder of the recorded data; skips the test if it is not there."""
+    """A file or folder of the recorded data; skips the test if it is not there, or fails it in CI."""
     found = FOLDER / name
     if not found.exists():
-        pytest.skip(f"no recorded data at {found}; set STANDFAST_SHARED")
+        (pytest.fail if os.environ.get("STANDFAST_CI") == "1" else pytest.skip)(
+            f"no recorded data at {found}; set STANDFAST_SHARED"
+        )
     return found
 
 

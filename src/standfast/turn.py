@@ -204,7 +204,6 @@ class Turns:
     ) -> Tip:
         identity = link(key, b"tip\0", f"{arrival.request_id}\0{arrival.now}".encode())[:16]
         continues = reference is not None and mended.shared > 0
-        frozen = mended.system is not request.head.system
         tip = Tip(
             identity,
             reference.lineage if reference and continues else identity,
@@ -212,7 +211,6 @@ class Turns:
             request.dialect.name,
             replace(request.head, tools=mended.tools, system=mended.system, routes=mended.routes),
             tuple(mended.sent),
-            announced=mended.announced if frozen else "",
             fingerprint=record(key, request.dialect.name, request.head, request.end, len(request.links)),
         )
         self._ledger.record(tip, request.links, head)
@@ -228,7 +226,7 @@ class Turns:
             return
         try:
             key = scope(plan.arrival.tenant, plan.arrival.upstream)
-            chain = Chain(key, request.end, request.calls.copy())
+            chain = Chain(key, request.end, request.calls.copy(), request.token)
             produced = []
             for wire in reply.produced:
                 item = self._items.get(request.dialect, Tier.MESSAGES, wire)
@@ -256,7 +254,7 @@ class Turns:
 
 
 def _reason(error: Exception) -> str:
-    """What an event may tell of an error: our own message, or where a foreign one arose; its text may quote a prompt."""
+    """What an event may tell of an error: our message, or where a foreign one arose (its text may quote a prompt)."""
     name = type(error).__name__
     if isinstance(error, StandfastError):
         return f"{name}: {error}"

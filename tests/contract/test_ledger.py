@@ -67,7 +67,6 @@ def tip_of(
         head=head_of(),
         sent=units[:cut],
         produced=units[cut:],
-        announced="it is noon",
         fingerprint=b"fp%d" % id,
     )
 
@@ -494,7 +493,8 @@ class TestSqlite:
 
     def test_broken_unicode_stays_in_memory(self, files: Files) -> None:
         ledger = files.open()
-        tip = put(ledger, replace(tip_of(1, words("a")), announced="\ud800"))
+        broken = tip_of(1, words("a"))
+        tip = put(ledger, replace(broken, head=replace(broken.head, model="\ud800")))
         put(ledger, tip_of(2, words("b")))
         assert ledger.tip(tip.id) == tip
         ledger.close()

@@ -141,7 +141,7 @@ class MemoryLedger:
             held, cell = self._hold(tip, like)
             entry = Entry(held, head, (tip.at, self._tick))
             entry.cell, entry.tick = cell, self._tick
-            entry.cost = _TIP_COST + len(tip.fingerprint) + len(tip.announced) + _POINTER * len(tip.sent)
+            entry.cost = _TIP_COST + len(tip.fingerprint) + _POINTER * len(tip.sent)
             self._own_bytes += entry.cost
             self._chains.insert(entry, links, known, old)
             if old is None:

@@ -154,7 +154,6 @@ class Reader:
             head=self._head(record),
             sent=tuple(sent for page in record.sent for sent in self._units(record.dialect, page)),
             produced=tuple(sent for page in record.produced for sent in self._units(record.dialect, page)),
-            announced=record.announced,
             fingerprint=record.fingerprint,
         )
         return Stored(tip, tuple(links), record.head_name)

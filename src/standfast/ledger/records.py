@@ -84,7 +84,6 @@ class TipRecord(msgspec.Struct, array_like=True, frozen=True):
     produced: list[bytes]
     links: list[bytes]
     link_count: int
-    announced: str
     fingerprint: bytes
 
     def pages(self) -> Iterator[bytes]:

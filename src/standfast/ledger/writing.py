@@ -50,7 +50,7 @@ class Writer:
 
         Raises UnicodeEncodeError, with nothing written, if a text in it is broken Unicode.
         """
-        "".join((tip.announced, tip.dialect, tip.head.model, *tip.head.params, *tip.head.routes)).encode()
+        "".join((tip.dialect, tip.head.model, *tip.head.params, *tip.head.routes)).encode()
         old = self._sql("SELECT num, lineage, record FROM tips WHERE id=?", (tip.id,)).fetchone()
         lineage = self._lineage(tip.lineage)
         record = TipRecord(
@@ -65,7 +65,6 @@ class Writer:
             produced=[self._put_units(tip.produced)] if tip.produced else [],
             links=[self._put(BlobKind.LINKS, page, {}) for page in link_pages(links)],
             link_count=len(links),
-            announced=tip.announced,
             fingerprint=tip.fingerprint,
         )
         self._put_nodes(links, lineage)

@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING
 
 from standfast.prompt import canonical, drift, volatile
 from standfast.prompt.items import Items
-from standfast.prompt.model import Item, Sent, Tier, Tip
+from standfast.prompt.model import Item, Sent, Tier
 from standfast.prompt.request import Request
 
 if TYPE_CHECKING:
     from standfast.prompt.repair import Mended
 
-_OPEN = "<system-update>\nThese lines of the system prompt have changed and now read:\n"
+_TAG = "<system-update>\n"
+_OPEN = f"{_TAG}These lines of the system prompt have changed and now read:\n"
+_HINT = b"<system-update>"
 _SAME = "The system prompt applies again exactly as written."
 _CLOSE = "\n</system-update>"
 
@@ -40,13 +42,23 @@ def news(old: Sequence[Item], new: Sequence[Item]) -> str:
     return "\n".join(line for item in new for line in drift.text_of(item).splitlines() if line not in known)
 
 
-def announce(request: Request, reference: Tip, items: Items, mended: Mended) -> None:
-    """Tell the model the news in the newest unit, unless it was told already."""
-    if mended.announced == reference.announced:
+def tell(request: Request, items: Items, mended: Mended) -> None:
+    """Tell the model the news in the newest unit that is not its own, unless that is what it was told last."""
+    place = next((i for i in reversed(range(len(mended.sent))) if mended.sent[i].items[-1].role != "assistant"), None)
+    if place is None:
         return
-    text = f"{_OPEN}{mended.announced or _SAME}{_CLOSE}"
-    last = mended.sent[-1]
+    text = f"{_OPEN}{mended.news}{_CLOSE}" if mended.news else f"{_TAG}{_SAME}{_CLOSE}"
+    told = next((s.items[-1].wire for s in reversed(mended.sent) if s.ours and _HINT in s.items[-1].wire), None)
+    if _ends_on(told, text) if told else not mended.news:
+        return
+    last = mended.sent[place]
     dialect = request.dialect
     elements = dialect.with_tail(canonical.decode(last.items[-1].wire), text)
     tail = tuple(items.get(dialect, Tier.MESSAGES, canonical.key_form(element)) for element in elements)
-    mended.sent[-1] = Sent((*last.items[:-1], *tail), last.links, ours=True)
+    mended.sent[place] = Sent((*last.items[:-1], *tail), last.links, ours=True)
+
+
+def _ends_on(wire: bytes, text: str) -> bool:
+    """Whether the last update told in an item is this one."""
+    quoted = canonical.key_form(text)[1:-1]
+    return wire.rpartition(_HINT)[2].startswith(quoted.removeprefix(_HINT))

@@ -149,7 +149,5 @@ class Tip:
     sent: tuple[Sent, ...]
     produced: tuple[Sent, ...] = ()
     """What the model answered, in the form in which a request would carry it."""
-    announced: str = ""
-    """Volatile system text last told to the model (``isolate``); empty if what the system text itself says holds."""
     fingerprint: bytes = b""
     """Serialised RequestFingerprint."""

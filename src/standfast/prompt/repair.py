@@ -44,7 +44,8 @@ class Mended:
     drifts: list[Drift] = field(default_factory=list)
     shared: int = 0
     """Units at the front that the reference has too."""
-    announced: str = ""
+    news: str = ""
+    """What volatile system text says now, where the system prompt goes out as it first did."""
     ids: dict[str, str] = field(default_factory=dict)
     """Call ids of this client → ids that were sent first."""
 
@@ -159,7 +160,7 @@ def _system(
         found = _system_drift(request, old, new, i)
         _settle(result.drifts, [found], repaired=frozen if i in changed else True)
     if frozen:
-        result.announced = isolate.news(old, new)
+        result.news = isolate.news(old, new)
     return tuple(
         a if i in formed or (frozen and i in changed) else b for i, (a, b) in enumerate(zip(old, new, strict=True))
     )
@@ -245,7 +246,8 @@ def _history(
     if at < len(units):
         _name_break(request, reference, at, result)
         _append(request, at, items, result)
-        isolate.announce(request, reference, items, result)
+    if policy is Policy.ISOLATE:
+        isolate.tell(request, items, result)
 
 
 def _same(unit: Unit, sent: Sent) -> bool:

@@ -70,6 +70,8 @@ class Request:
     """All links of the history chain, part by part."""
     root: Link
     calls: Calls
+    token: str
+    """The per-request token of its billing block, or empty."""
     resumed: int = 0
     """Units that were taken over from the bookmark."""
 
@@ -102,7 +104,9 @@ def _read(body: bytes, dialect: Dialect, key: bytes, items: Items) -> Request:
         first += 1
     head = _head(body, dialect, fields, read_items[:first], items)
     start = root(key, dialect.name, _anchor(body, fields))
-    request = Request(body, dialect, fields, head, read_items[first:], ranges[first:], first, [], [], start, Calls({}))
+    request = Request(
+        body, dialect, fields, head, read_items[first:], ranges[first:], first, [], [], start, Calls({}), _billing(head)
+    )
     _fold(request, key, 0)
     return request
 
@@ -132,13 +136,15 @@ def _resume(body: bytes, dialect: Dialect, key: bytes, items: Items, mark: Bookm
         [],
         old.root,
         mark.calls.copy(),
+        old.token,
         mark.units,
     )
     if body[list_end:] != mark.rest:
-        leading = [items.get(dialect, Tier.MESSAGES, r) for r in (i.wire for i in old.head.system)] if old.first else []
+        leading = list(old.head.system[len(old.head.system) - old.first :])
         request.head = _head(body, dialect, fields, leading, items)
         request.root = root(key, dialect.name, _anchor(body, fields))
-        if request.root != old.root:
+        request.token = _billing(request.head)
+        if (request.root, request.token) != (old.root, old.token):
             request.units, request.calls, request.resumed = [], Calls({}), 0
     request.links = old.links[: mark.links] if request.resumed else []
     _fold(request, key, mark.items if request.resumed else 0)
@@ -147,7 +153,7 @@ def _resume(body: bytes, dialect: Dialect, key: bytes, items: Items, mark: Bookm
 
 def _fold(request: Request, key: bytes, at: int) -> None:
     """Gather the items from ``at`` on into units and chain them."""
-    chain = Chain(key, request.end, request.calls, _billing(request.head))
+    chain = Chain(key, request.end, request.calls, request.token)
     items = request.items
     while at < len(items):
         end = at + 1

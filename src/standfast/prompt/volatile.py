@@ -39,9 +39,7 @@ def _pattern(cause: str, name: str, regex: str) -> Pattern:
 
 PATTERNS: tuple[Pattern, ...] = (
     _pattern("S1", "iso date and time", rf"\b\d{{4}}-\d{{2}}-\d{{2}}(?:{_ISO_TIME})?(?![\w-])"),
-    _pattern(
-        "S1", "written date", rf"\b{_DAY}(?:{_NTH}\s+{_MONTH}|{_MONTH}\s+{_NTH})(?!\w),?(?:\s+\d{{4}}\b)?{_AT}"
-    ),
+    _pattern("S1", "written date", rf"\b{_DAY}(?:{_NTH}\s+{_MONTH}|{_MONTH}\s+{_NTH})(?!\w),?(?:\s+\d{{4}}\b)?{_AT}"),
     _pattern("S1", "slashed date", rf"(?<![\d/])\d{{1,4}}/\d{{1,2}}/\d{{2,4}}(?![\d/]){_AT}"),
     _pattern("S1", "dotted date", rf"(?<![\d.])\d{{1,2}}\.\d{{1,2}}\.\d{{4}}(?![\d.]){_AT}"),
     _pattern("S1", "clock", rf"(?<![\d:.]){_TIME}(?![\d:])"),

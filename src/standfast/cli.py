@@ -193,17 +193,21 @@ def setup(config: Path | None, **flags: Any) -> None:
 
 @app.command()
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
+@click.option("--svg", type=click.Path(path_type=Path, dir_okay=False), help="Also save the table as a picture.")
 @_settings_options
-def demo(as_json: bool, config: Path | None, **flags: Any) -> None:
+def demo(as_json: bool, svg: Path | None, config: Path | None, **flags: Any) -> None:
     """Run a scripted support agent twice on the embedded model, raw and through Standfast, and compare."""
-    from standfast.demo import stage
+    from standfast.demo.report import draw
+    from standfast.demo.stage import play
     from standfast.engines import model
 
     settings = _load(config, flags)
     console = Console(stderr=as_json)
     with _progress(console) as progress:
         model.ensure(settings, progress)
-    asyncio.run(stage.play(settings, Console(), as_json))
+    result = asyncio.run(play(settings, Console(), as_json))
+    if svg:
+        draw(result, svg)
 
 
 @app.command()

@@ -35,7 +35,7 @@ from standfast.prompt.replies import Reply
 from standfast.prompt.request import Request, bookmark, read, scope
 
 _BUDGET_BYTES = 100_000
-_SHORT_BODY = 200_000  # bodies up to here get a whole two budgets: the first of a session has no history to lean on
+_SHORT_BODY = 1_000_000  # a shorter body gets the budget of one this long: a busy core's hiccups are no shorter for it
 
 
 @dataclass(frozen=True, slots=True)

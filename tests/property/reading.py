@@ -39,6 +39,26 @@ def _clean(value: dict[str, Json], *without: str) -> dict[str, Json]:
     return {k: v for k, v in value.items() if k not in (*_MARKERS, *without) and v not in (None, [], {})}
 
 
+def valid(body: bytes, dialect: str) -> bool:
+    """Whether every field that may hold text has a shape that the API of the dialect accepts."""
+    value = load(body)
+    system = value.get("system", "") if dialect == "anthropic" else value.get("instructions", "")
+    history = value["input" if dialect == "openai_responses" else "messages"]
+    texts = (str, list) if dialect == "anthropic" else (str,)
+    return (
+        isinstance(system, texts)
+        and isinstance(history, (str, list) if dialect == "openai_responses" else list)
+        and (isinstance(system, str) or all(isinstance(block, dict) for block in system))
+        and (isinstance(history, str) or all(isinstance(item, dict) for item in history))
+    )
+
+
+def _items(value: dict[str, Json]) -> list[Json]:
+    """The history; a bare input string is one message of the user."""
+    history = value.get("messages", value.get("input"))
+    return [{"role": "user", "content": history}] if isinstance(history, str) else list(history)
+
+
 def _text(text: Json) -> Json:
     return text.strip() if isinstance(text, str) else text
 
@@ -76,7 +96,7 @@ def meaning(body: bytes, dialect: str) -> Json:
     read = {"anthropic": _anthropic, "openai_chat": _chat, "openai_responses": _responses}[dialect]
     said: list[Json] = []
     run: list[Json] = []
-    for item in value.get("messages", value.get("input")):
+    for item in _items(value):
         kind, told = read(item, calls)
         if kind == "results":
             run += told
@@ -139,14 +159,12 @@ def shown(body: bytes, dialect: str) -> list[str]:
     pieces = [json.dumps({k: v for k, v in tool.items() if k not in _MARKERS}) for tool in value.get("tools", ())]
     system = value.get("system", value.get("instructions"))
     pieces += [_piece(block) for block in _blocks(system)]
-    for item in value.get("messages", value.get("input")):
+    for item in _items(value):
         pieces += [_piece(p) for p in _pieces(item, dialect)]
     return pieces
 
 
 def _pieces(item: Json, dialect: str) -> list[Json]:
-    if not isinstance(item, dict):
-        return [item]
     content = item.get("content")
     if dialect == "anthropic":
         return [item["role"], *_blocks(content)]

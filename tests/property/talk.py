@@ -233,6 +233,8 @@ def _responses(t: Talk, steps: list[Step], habit: Habit) -> dict[str, Json]:
             for n, (c, a) in zip(ids, step.calls or (), strict=True)
         ]
         inputs += [{"type": "function_call_output", "call_id": n, "output": c} for n, c in _results(step, ids, habit)]
+    if len(inputs) == 1 and len(t.steps[0].texts) == 1 and habit.often():
+        return {**made, "input": habit.edges(t.steps[0].texts[0])}
     return {**made, "input": inputs}
 
 

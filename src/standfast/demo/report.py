@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from io import StringIO
+from pathlib import Path
 from typing import Protocol
 
 from rich.console import Console
@@ -21,6 +23,7 @@ HEADERS: Mapping[str, str] = {"x-standfast-policy": "isolate"}
 """Sent in the Standfast run only: without it a clock in the system prompt is named and not repaired."""
 SESSIONS = 1000
 """The cost of one session is too small to read."""
+_PICTURE_WIDTH = 86
 _COLD = 16  # tokens; any two conversations share the first few of the chat template
 
 _POLICY_NOTE = (
@@ -75,6 +78,13 @@ def show(result: DemoResult, console: Console, as_json: bool) -> None:
         style="dim",
         highlight=False,
     )
+
+
+def draw(result: DemoResult, path: Path) -> None:
+    """Save the table and its notes as an SVG picture."""
+    console = Console(record=True, width=_PICTURE_WIDTH, file=StringIO(), force_terminal=True)
+    show(result, console, as_json=False)
+    console.save_svg(str(path), title="standfast demo")
 
 
 def table(result: DemoResult) -> Table:

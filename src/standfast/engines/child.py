@@ -44,6 +44,10 @@ class ChildConfig:
     context: int = 512
     """Tokens per slot."""
     threads: int = 1
+    own_template: bool = True
+    """Use the chat template inside the model file; false for ours, which knows tools."""
+    slot_folder: str = ""
+    """Where slots may be saved; without one the server refuses to empty them too."""
 
     def line(self) -> bytes:
         """The line that goes to the child's stdin."""
@@ -131,8 +135,11 @@ def _serve(settings: ChildConfig) -> Any:
     # the prompt. With llama.cpp's own tenth, sessions that share a system prompt overwrite each other turn by turn.
     params.slot_prompt_similarity = 0.5
     params.use_jinja = True
-    params.chat_template = chat_template()
+    if not settings.own_template:
+        params.chat_template = chat_template()
     params.endpoint_slots = True
+    if settings.slot_folder:
+        params.slot_save_path = settings.slot_folder + "/"
     params.endpoint_metrics = True
     params.fit_params = False  # which would load the model twice to measure it
     # No web page may read from the engine; the gateway is its only client.

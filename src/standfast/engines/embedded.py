@@ -124,6 +124,8 @@ class EmbeddedEngine:
             slots=self.slots,
             context=settings.engine_context,
             threads=cores.threads(settings.engine_threads),
+            own_template=model.is_given(settings),
+            slot_folder=str(_slot_folder(settings.state_dir)),
         )
         log = _open_log(self.log_path)
         try:
@@ -213,6 +215,13 @@ def _hold_port() -> socket.socket:
         held.close()
         raise
     return held
+
+
+def _slot_folder(state_dir: Path) -> Path:
+    folder = state_dir / "slots"
+    with room_errors(state_dir):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return folder
 
 
 def _open_log(path: Path) -> int:

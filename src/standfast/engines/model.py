@@ -28,12 +28,12 @@ _REQUANTISE_MB = 170
 
 def model_name(settings: Settings) -> str:
     """What the embedded model is called in answers and in /v1/models."""
-    return settings.engine_model.stem if _is_given(settings) else MODEL_NAME
+    return settings.engine_model.stem if is_given(settings) else MODEL_NAME
 
 
 def find(settings: Settings) -> Path:
     """The model file to serve. Raises ModelMissing or ModelBroken; never touches the network."""
-    if _is_given(settings):
+    if is_given(settings):
         check_gguf(settings.engine_model)
         return settings.engine_model
     fast = settings.models_dir / _FAST_NAME
@@ -54,7 +54,7 @@ def ensure(
 
     Raises ModelMissing (could not be fetched), ModelBroken, NoSpace, or EngineFailed if llama.cpp cannot load it.
     """
-    if _is_given(settings):
+    if is_given(settings):
         return find(settings)
     folder = settings.models_dir
     original, fast = folder / release.file_name, folder / _FAST_NAME
@@ -87,7 +87,8 @@ def _try_load(path: Path) -> None:
         raise
 
 
-def _is_given(settings: Settings) -> bool:
+def is_given(settings: Settings) -> bool:
+    """Whether the user named a model file of their own."""
     return settings.engine_model != Path()
 
 

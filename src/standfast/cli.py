@@ -15,6 +15,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
 
 from standfast import __version__, config
 from standfast.config import Policy, Settings
@@ -248,9 +249,11 @@ def main() -> NoReturn:
         _fail(str(error), 1)
     except click.exceptions.Exit as leaving:
         sys.exit(leaving.exit_code)
-    except click.ClickException as error:
+    except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         sys.exit(error.exit_code)
+    except click.ClickException as error:
+        _fail(error.format_message(), error.exit_code)
     except (KeyboardInterrupt, click.Abort):
         sys.exit(130)
     except BrokenPipeError:
@@ -259,5 +262,6 @@ def main() -> NoReturn:
 
 
 def _fail(message: str, status: int) -> NoReturn:
-    Console(stderr=True).print(f"[bold red]standfast:[/] {message}", highlight=False, soft_wrap=True)
+    text = Text.assemble(("standfast:", "bold red"), " ", " ".join(message.splitlines()))  # no markup: it quotes input
+    Console(stderr=True).print(text, highlight=False, soft_wrap=True)
     sys.exit(status)

@@ -6,6 +6,7 @@ file, the default. ``SETTINGS`` is the one table of them; ``docs/settings.md`` i
 
 from __future__ import annotations
 
+import math
 import os
 import tomllib
 from collections.abc import Mapping
@@ -124,15 +125,23 @@ def load(
             values[f.name] = _convert(f.name, f.type, stored[f.name], str(path))
     upstreams = flags.get("upstreams") if flags else None
     if not upstreams:
-        upstreams = tuple(_upstream(row, i, path) for i, row in enumerate(stored.get("upstream", ())))
+        rows = stored.get("upstream", [])
+        if not isinstance(rows, list):
+            raise ConfigError(f"{path}: an upstream is a table [[upstream]]; docs/settings.md shows one")
+        upstreams = tuple(_upstream(row, i, path) for i, row in enumerate(rows))
     return Settings(**values, upstreams=tuple(upstreams))
 
 
 def upstream_from_url(url: str, name: str = "") -> Upstream:
     """An Upstream from a bare URL. Raises ConfigError if it has no scheme or host."""
-    parts = urlsplit(url)
+    wrong = ConfigError(f"upstream {url!r}: give a URL with http:// or https:// and a host")
+    try:
+        parts = urlsplit(url)
+        _ = parts.port  # raises where it is no number
+    except ValueError:
+        raise wrong from None
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ConfigError(f"upstream {url!r}: give a URL with http:// or https:// and a host")
+        raise wrong
     path = parts.path.rstrip("/").removesuffix("/v1")
     leave = parts.hostname == "api.anthropic.com"
     base = f"{parts.scheme}://{parts.netloc}{path}"
@@ -163,12 +172,15 @@ def _upstream(row: Any, index: int, path: Path | None) -> Upstream:
     if block not in ("pin", "leave"):
         raise ConfigError(f"{where}: billing_block is pin or leave, not {block!r}")
     models = row.get("models", ())
-    if isinstance(models, str) or not all(isinstance(m, str) for m in models):
+    if not isinstance(models, list | tuple) or not all(isinstance(m, str) for m in models):
         raise ConfigError(f"{where}: models is a list of patterns")
     return Upstream(base.name, base.url, tuple(models), prefix, policy, block)
 
 
 _TRUTH = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+
+_CHOICES = {"policy": tuple(Policy), "ledger": ("sqlite", "memory"), "log_level": ("debug", "info", "warning", "error")}
+_TOP = {"port": 1 << 16}
 
 
 def _convert(name: str, kind: Any, value: Any, source: str) -> Any:
@@ -178,7 +190,8 @@ def _convert(name: str, kind: Any, value: Any, source: str) -> Any:
                 return value if isinstance(value, bool) else _TRUTH[str(value).lower()]
             case "int" | "float":
                 number = {"int": int, "float": float}[kind](value)
-                if number < 0:
+                whole = not isinstance(value, float) or kind == "float" or value.is_integer()
+                if isinstance(value, bool) or not whole or not 0 <= number < _TOP.get(name, math.inf):
                     raise ValueError
                 return number
             case "Path":
@@ -186,8 +199,12 @@ def _convert(name: str, kind: Any, value: Any, source: str) -> Any:
             case "Policy":
                 return Policy(value)
             case _:
-                return str(value)
-    except (ValueError, KeyError, TypeError):
-        wanted = {"bool": "true or false", "int": "a whole number ≥ 0", "float": "a number ≥ 0"}
-        hint = wanted.get(kind, ", ".join(Policy))
+                if not isinstance(value, str) or (name in _CHOICES and value not in _CHOICES[name]):
+                    raise ValueError
+                return value
+    except (ValueError, KeyError, TypeError, OverflowError, RuntimeError):  # the last: no home folder of that user
+        wanted = {"bool": "true or false", "int": "a whole number ≥ 0", "float": "a number ≥ 0", "Path": "a path"}
+        hint = wanted.get(kind, ", ".join(_CHOICES.get(name, ())) or "text")
+        if name in _TOP:
+            hint += f" and under {_TOP[name]}"
         raise ConfigError(f"{source}: {name} is {hint}, not {value!r}") from None

@@ -54,7 +54,7 @@ class Arrival:
     pin_billing: bool = True
     """Whether a per-request billing block may be sent as it was first sent."""
     reference: Tip | None = None
-    """Compare with this request if the ledger knows none (``explain``)."""
+    """Compare with this request if the ledger knows none that this one continues (``explain``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,9 +170,11 @@ class Turns:
         place = self._places.find(key, dialect.name, arrival.body)
         request = read(arrival.body, dialect, key, self._items, place.bookmark if place else None)
         self._check(deadline, "reading")
-        head = link(key, b"head\0", request.head.tool_set + bytes([min(len(request.head.system), 255)]))
+        head = link(key, f"head\0{dialect.name}\0{len(request.head.system)}\0".encode(), request.head.tool_set)
         looked_up = self._clock()
-        reference = self._reference(request, head) or arrival.reference
+        reference, continues = self._reference(request, head)
+        if arrival.reference and not continues:
+            reference, continues = arrival.reference, True
         deadline += self._clock() - looked_up  # reading a session back from disk is no work that grows with the body
         carried = _carried(request, place, reference, arrival.policy)
         mended = mend(
@@ -182,6 +184,7 @@ class Turns:
             self._items,
             _Firsts(self, key, arrival),
             carried,
+            continues=continues,
             pin_billing=arrival.pin_billing,
         )
         self._check(deadline, "repairing")
@@ -192,12 +195,12 @@ class Turns:
         diagnosis = Diagnosis(tuple(mended.drifts), tokens, request.resumed > 0)
         return Plan(arrival, body, request.head.model, _streams(request), diagnosis, tip, request, mended, head)
 
-    def _reference(self, request: Request, head: bytes) -> Tip | None:
-        """The request that this one continues, else one that begins with the same tools and system."""
+    def _reference(self, request: Request, head: bytes) -> tuple[Tip | None, bool]:
+        """The request that this one continues (True), else one that begins with the same tools and system (False)."""
         depth, tips = self._ledger.tips_at(request.links)
         if depth and (tip := lineage.choose(request, depth, tips)):
-            return tip
-        return lineage.choose(request, 0, self._ledger.tips_of_head(head))
+            return tip, True
+        return lineage.choose(request, 0, self._ledger.tips_of_head(head)), False
 
     def _remember(
         self, arrival: Arrival, request: Request, mended: Mended, reference: Tip | None, key: bytes, head: bytes

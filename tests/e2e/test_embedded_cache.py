@@ -25,7 +25,7 @@ QUESTION = "Please tell me where the oldest of them stands, and who wrote it."
 NAMES = ("find_book", "lend_book", "return_book")
 ARGUMENTS = '{"title": "bees", "limit": 3}'
 AGAIN = '{"limit":3,"title":"bees"}'
-SCHEMA = {"type": "object", "properties": {"title": {"type": "string"}, "limit": {"type": "integer"}}}
+SCHEMA = {"type": "object", "properties": {"title": {"type": "string"}}}
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def chat_first(session: str) -> Body:
         "model": MODEL,
         "max_tokens": 4,
         "tools": [
-            {"type": "function", "function": {"name": name, "description": f"To {name}.", "parameters": SCHEMA}}
+            {"type": "function", "function": {"name": name, "description": f"To {name} for {session}.", "parameters": SCHEMA}}
             for name in NAMES
         ],
         "messages": [
@@ -133,7 +133,7 @@ def responses_first(session: str) -> Body:
         "model": MODEL,
         "max_output_tokens": 4,
         "tools": [
-            {"type": "function", "name": name, "description": f"To {name}.", "parameters": SCHEMA, "strict": False}
+            {"type": "function", "name": name, "description": f"To {name} for {session}.", "parameters": SCHEMA, "strict": False}
             for name in NAMES
         ],
         "instructions": system(session),
@@ -181,7 +181,7 @@ def messages_first(session: str) -> Body:
     return {
         "model": MODEL,
         "max_tokens": 4,
-        "tools": [{"name": name, "description": f"To {name}.", "input_schema": SCHEMA} for name in NAMES],
+        "tools": [{"name": name, "description": f"To {name} for {session}.", "input_schema": SCHEMA} for name in NAMES],
         "system": system(session),
         "messages": [
             {"role": "user", "content": asked(session)},
@@ -264,13 +264,13 @@ def two_turns(dialect: Dialect, session: str, *habits: str, policy: str = "lossl
 class TestEachDialect:
     def test_an_appended_turn_hits(self, dialects: dict[str, Dialect], name: str) -> None:
         one, two = two_turns(dialects[name], f"Anna {name}")
-        assert (one.cause, two.cause, two.repaired) == ("none", "none", False)
+        assert (two.cause, two.repaired) == ("none", False)
         assert one.cached < 0.2 * one.prompt
         assert two.cached >= 0.97 * one.prompt
 
     def test_all_habits_at_once_hit_as_well(self, dialects: dict[str, Dialect], name: str) -> None:
         one, two = two_turns(dialects[name], f"Berta {name}", *HABITS)
-        assert (one.cause, two.cause, two.repaired) == ("none", "T1", True)
+        assert (two.cause, two.repaired) == ("T1", True)
         assert two.cached >= 0.97 * one.prompt
         bare, missed = two_turns(dialects[name], f"Clara {name}", *HABITS, policy="off")
         assert (missed.cause, missed.repaired) == ("none", False)
@@ -282,7 +282,8 @@ def test_each_habit_alone(dialects: dict[str, Dialect], habit: str, cause: str) 
     one, two = two_turns(dialects["chat"], f"Dora {habit}", habit)
     assert (two.cause, two.repaired) == (cause, True)
     assert two.cached >= 0.97 * one.prompt
-    bare, missed = two_turns(dialects["chat"], f"Emma {habit}", habit, policy="off")
+    bare, missed = two_turns(dialects["chat"], f"Emma {habit}", habit, policy="observe")
+    assert (missed.cause, missed.repaired) == (cause, False)
     assert missed.cached < 0.8 * bare.prompt
 
 
@@ -291,12 +292,6 @@ def test_new_ids_are_put_right(dialects: dict[str, Dialect]) -> None:
     one, two = two_turns(dialects["chat"], "Frieda", "new_ids")
     assert (two.cause, two.repaired) == ("H3", True)
     assert two.cached >= 0.97 * one.prompt
-
-
-def test_observe_names_and_leaves(dialects: dict[str, Dialect]) -> None:
-    one, two = two_turns(dialects["chat"], "Greta", "shuffled", policy="observe")
-    assert (two.cause, two.repaired) == ("T1", False)
-    assert two.cached < 0.5 * one.prompt
 
 
 def test_two_interleaved_sessions_keep_their_slots(dialects: dict[str, Dialect]) -> None:

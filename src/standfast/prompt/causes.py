@@ -55,6 +55,18 @@ CAUSES: dict[str, Cause] = {
             _P,
             "Policy isolate keeps the first value and tells the new one at the tail.",
         ),
+        Cause(
+            "S4",
+            "retrieval or memory in the system prompt",
+            _P,
+            "Policy isolate keeps the first value and tells the new one at the tail.",
+        ),
+        Cause(
+            "S6",
+            "mode or channel in the system prompt",
+            _S,
+            "Tell the mode in the newest message, not in the system prompt.",
+        ),
         Cause("H1", "decoration of an old turn removed", _P, "Policy isolate sends the turn again as it was sent."),
         Cause("H2", "shape or white space of an old message", _L, "The message is sent again in its first bytes."),
         Cause("H3", "call ids regenerated", _L, "Calls and results get the ids that were sent first."),

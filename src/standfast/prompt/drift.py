@@ -96,8 +96,7 @@ def tools_form(before: Sequence[Item], after: Sequence[Item]) -> list[Drift]:
     drifts = []
     if [meaning(tool) for tool in before] != [meaning(tool) for tool in after]:
         i = _first(before, after, lambda a, b: meaning(a) != meaning(b))
-        suffix = ".name" if before[i].role != after[i].role else ""
-        drifts.append(Drift("T1", f"tools[{i}]{suffix}", Tier.TOOLS, before[i].wire, after[i].wire))
+        drifts.append(Drift("T1", f"tools[{i}]{_name_path(after[i])}", Tier.TOOLS, before[i].wire, after[i].wire))
     known = {meaning(tool): tool for tool in before}
     for i, tool in enumerate(after):
         if (old := known[meaning(tool)]).key != tool.key:
@@ -105,6 +104,11 @@ def tools_form(before: Sequence[Item], after: Sequence[Item]) -> list[Drift]:
             drifts.append(Drift("T2", path, Tier.TOOLS, old.wire, tool.wire))
             break
     return drifts
+
+
+def _name_path(tool: Item) -> str:
+    value = canonical.decode(tool.wire)
+    return ".function.name" if isinstance(value, dict) and "function" in value else ".name"
 
 
 def tools_change(before: Sequence[Item], after: Sequence[Item]) -> Drift:
@@ -117,7 +121,9 @@ def tools_change(before: Sequence[Item], after: Sequence[Item]) -> Drift:
     i = _first(before, after, lambda a, b: meaning(a) != meaning(b))
     was, now = canonical.decode(before[i].wire), canonical.decode(after[i].wire)
     path = first_difference(was, now)
-    cause = "T3" if path.endswith("description") and _one_token(_at(was, path), _at(now, path)) else "C1"
+    left, right = _at(was, path), _at(now, path)
+    is_text = path.endswith("description") and _one_token(left, right)
+    cause = "T3" if is_text or _is_volatile(left, right) else "C1"
     return Drift(cause, f"tools[{i}]{path}", Tier.TOOLS, before[i].wire, after[i].wire)
 
 
@@ -127,12 +133,14 @@ def _at(value: Json, path: str) -> Json:
     return value
 
 
+def _is_volatile(before: Json, after: Json) -> bool:
+    return isinstance(before, str) and isinstance(after, str) and volatile.looks_volatile(before, after)
+
+
 def _one_token(before: Json, after: Json) -> bool:
     """Whether two texts differ in volatile text, or in one word without white space."""
     if not isinstance(before, str) or not isinstance(after, str):
         return False
-    if volatile.cause_of_change(before, after):
-        return True
     start, end_before, end_after = volatile.changed_span(before, after)
     return not any(c.isspace() for c in before[start:end_before] + after[start:end_after])
 
@@ -177,7 +185,9 @@ def _part_form(before: Item, after: Item, dialect: str) -> tuple[str, str]:
     for old, new in zip(before.parts, after.parts, strict=True):
         if old.key == new.key:
             continue
-        if old.plain is not None and old.meaning != new.meaning:
+        if volatile.TOKEN_HINT in after.wire and volatile.mask_any_token(before.wire) == volatile.mask_any_token(
+            after.wire
+        ):
             return "H9", new.suffix
         if old.meaning != new.meaning:
             return "H5", new.suffix

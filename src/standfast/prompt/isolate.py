@@ -6,6 +6,7 @@ change, and stays there when that turn becomes history: the ledger replays it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from standfast.prompt.repair import Mended
 
 _TAG = "<system-update>\n"
+_MOVABLE = frozenset({"S1", "S2", "S3", "S4"})
 _OPEN = f"{_TAG}These lines of the system prompt have changed and now read:\n"
 _HINT = b"<system-update>"
 _SAME = "The system prompt applies again exactly as written."
@@ -31,9 +33,17 @@ def is_volatile(old: Sequence[Item], new: Sequence[Item]) -> bool:
             continue
         if before.frame != after.frame or len(before.parts) != len(after.parts):
             return False
-        if volatile.cause_of_change(drift.text_of(before), drift.text_of(after)) is None:
+        if volatile.cause_of_change(drift.text_of(before), drift.text_of(after)) not in _MOVABLE:
+            return False
+        if not _only_replaced(drift.text_of(before), drift.text_of(after)):
             return False
     return True
+
+
+def _only_replaced(before: str, after: str) -> bool:
+    """Whether the new lines tell all of the change: a line that is merely gone could not be told."""
+    old, new = Counter(before.splitlines()), Counter(after.splitlines())
+    return (new - old).total() > 0 and (old - new).total() <= (new - old).total()
 
 
 def news(old: Sequence[Item], new: Sequence[Item]) -> str:

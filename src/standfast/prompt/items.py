@@ -12,7 +12,7 @@ from standfast.prompt.canonical import digest, key_form, meaning_form
 from standfast.prompt.dialects import DIALECTS
 from standfast.prompt.dialects.base import MARKERS, Described, Dialect
 from standfast.prompt.model import Item, Key, Kind, Meaning, Part, Tier
-from standfast.prompt.volatile import TOKEN_HINT
+from standfast.prompt.volatile import TOKEN_HINT, mask_any_token
 
 _MARKER_HINTS = tuple(f'"{name}"'.encode() for name in sorted(MARKERS))
 _OVERHEAD = 600  # bytes of objects around an item, for the bound
@@ -35,6 +35,8 @@ def _digested(tier: Tier, wire: bytes, keyed: Described, meant: Described, marke
     parts, keys = [], [key_form([keyed.role, keyed.frame_key])]
     for key, meaning in zip(keyed.pieces, meant.pieces, strict=True):
         form, plain = key_form(key.key), meaning_form([meaning.kind, meaning.meaning])
+        if key.kind is Kind.RESULT and TOKEN_HINT in plain:
+            plain = mask_any_token(plain)  # a client that replaces its token everywhere hits results too (H9)
         keys.append(form)
         parts.append(
             Part(
@@ -44,7 +46,7 @@ def _digested(tier: Tier, wire: bytes, keyed: Described, meant: Described, marke
                 Key(digest(form)),
                 len(form),
                 key.call_id,
-                plain if TOKEN_HINT in plain else None,
+                plain if TOKEN_HINT in plain and key.kind is not Kind.RESULT else None,
             )
         )
     frame = Meaning(digest(meaning_form([meant.role, meant.frame])))

@@ -74,10 +74,12 @@ def mend(
     firsts: Firsts,
     carried: Carried | None = None,
     *,
+    continues: bool = True,
     pin_billing: bool = True,
 ) -> Mended:
     """Compare, name, and repair as far as the policy allows. Raises Ambiguous where ids have two readings.
 
+    ``continues`` is false for a reference that merely has the same tools and system: then the histories are two.
     ``pin_billing`` is false for an upstream that reads the per-request billing block itself: it goes out as it came.
     """
     head = reference.head if reference else None
@@ -89,6 +91,8 @@ def mend(
     if head is not None and reference is not None:
         _params(request, head, result.drifts)
         _history(request, reference, policy, items, result, carried)
+        if continues or _is_window(request, reference):
+            _name_break(request, reference, result.shared, result)
         _routes(request.head, head, result)
         _side_request(request, reference, result)
     else:
@@ -243,9 +247,7 @@ def _history(
             result.sent.append(_replay(request, unit, sent, items, result))
         at += 1
     result.shared = at
-    if at < len(units):
-        _name_break(request, reference, at, result)
-        _append(request, at, items, result)
+    _append(request, at, items, result)
     if policy is Policy.ISOLATE:
         isolate.tell(request, items, result)
 
@@ -324,9 +326,14 @@ def _replay_decoration(request: Request, unit: Unit, sent: Sent, at: int, policy
     return True
 
 
+def _is_window(request: Request, reference: Tip) -> bool:
+    """Whether a history begins somewhere in the midst of another: its oldest turns were cut off."""
+    return bool(request.units) and any(_same(request.units[0], sent) for sent in reference.sent[1:])
+
+
 def _name_break(request: Request, reference: Tip, at: int, result: Mended) -> None:
     """Why the meanings part here. A newest turn that is another is a fork, and no fault."""
-    if at >= len(reference.sent) or at + 1 >= len(request.units):
+    if request.anchored or at >= len(reference.sent) or at + 1 >= len(request.units):
         return
     unit, sent = request.units[at], reference.sent[at]
     path = item_path(request, unit.first)

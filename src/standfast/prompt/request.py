@@ -72,6 +72,8 @@ class Request:
     calls: Calls
     token: str
     """The per-request token of its billing block, or empty."""
+    anchored: bool = False
+    """Its history goes on from one that the provider stores, so it shares no beginning with other bodies."""
     resumed: int = 0
     """Units that were taken over from the bookmark."""
 
@@ -103,10 +105,12 @@ def _read(body: bytes, dialect: Dialect, key: bytes, items: Items) -> Request:
     while first < len(read_items) and dialect.is_leading_system(read_items[first].role):
         first += 1
     head = _head(body, dialect, fields, read_items[:first], items)
-    start = root(key, dialect.name, _anchor(body, fields))
+    anchor = _anchor(body, fields)
+    start = root(key, dialect.name, anchor)
     request = Request(
         body, dialect, fields, head, read_items[first:], ranges[first:], first, [], [], start, Calls({}), _billing(head)
     )
+    request.anchored = bool(anchor)
     _fold(request, key, 0)
     return request
 
@@ -137,12 +141,14 @@ def _resume(body: bytes, dialect: Dialect, key: bytes, items: Items, mark: Bookm
         old.root,
         mark.calls.copy(),
         old.token,
+        old.anchored,
         mark.units,
     )
     if body[list_end:] != mark.rest:
         leading = list(old.head.system[len(old.head.system) - old.first :])
         request.head = _head(body, dialect, fields, leading, items)
-        request.root = root(key, dialect.name, _anchor(body, fields))
+        anchor = _anchor(body, fields)
+        request.root, request.anchored = root(key, dialect.name, anchor), bool(anchor)
         request.token = _billing(request.head)
         if (request.root, request.token) != (old.root, old.token):
             request.units, request.calls, request.resumed = [], Calls({}), 0
@@ -298,6 +304,8 @@ def _param(raw: bytes, param: Param, inner: str) -> bytes | None:
     value = canonical.decode_values(raw)
     if inner:
         value = value.get(inner) if isinstance(value, dict) else None
+    if param.harmless and isinstance(value, dict) and value.get("type") == param.harmless:
+        return None
     form = canonical.meaning_form(value)
     return None if form in (b"null", param.default) else form
 

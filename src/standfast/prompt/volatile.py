@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 BILLING_PREFIX = "x-anthropic-billing-header:"
@@ -43,7 +44,10 @@ PATTERNS: tuple[Pattern, ...] = (
     _pattern("S1", "slashed date", rf"(?<![\d/])\d{{1,4}}/\d{{1,2}}/\d{{2,4}}(?![\d/]){_AT}"),
     _pattern("S1", "dotted date", rf"(?<![\d.])\d{{1,2}}\.\d{{1,2}}\.\d{{4}}(?![\d.]){_AT}"),
     _pattern("S1", "clock", rf"(?<![\d:.]){_TIME}(?![\d:])"),
-    _pattern("S1", "unix time", r"(?i)\b(?:timestamp|time|date|epoch|unix)\b[ :=]+\d{10,13}(?:\.\d+)?\b"),
+    _pattern("S1", "month and year", rf"\b{_MONTH}\s+\d{{4}}\b"),
+    _pattern("S1", "day of the week", r"\b(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day\b"),
+    _pattern("S1", "time ago", r"\b\d+\s+(?:second|minute|hour|day|week)s?\s+ago\b"),
+    _pattern("S1", "unix time", r"(?<![\w.])1[5-9]\d{8}(?:\d{3}|\.\d+)?(?![\w.])"),
     _pattern("S2", "uuid", r"\b[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b"),
     _pattern("S2", "hex id", r"\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{12,64}\b"),
     _pattern(
@@ -71,6 +75,22 @@ PATTERNS: tuple[Pattern, ...] = (
     _pattern("S3", "temporary path", r"(?:/tmp|/var/folders|/private/tmp|[A-Z]:\\Temp)[/\\][\w.+/\\-]+"),
     _pattern("S3", "host", r"(?i)\b(?:host(?:name)?|machine|pid|port)\s*[:=]\s*[\w.-]+"),
 )
+
+
+HINTS: tuple[tuple[str, re.Pattern[str]], ...] = (
+    ("S1", re.compile(r"(?i)\b(?:time|date|clock|today|now|timestamp)\b")),
+    (
+        "S3",
+        re.compile(
+            r"(?i)\b(?:git ?status|branch|status|cwd|director(?:y|ies)|workspace|working tree|(?:open|recent) "
+            r"(?:files|tabs|commits)|tokens?|budget|uptime|battery)\b"
+        ),
+    ),
+    ("S4", re.compile(r"(?i)\b(?:memor(?:y|ies)|mem|remember\w*|recall\w*|retriev\w*|knowledge|facts)\b")),
+    ("S6", re.compile(r"(?i)\b(?:mode|channel)\b")),
+)
+"""What a line speaks of, or the heading above it: for a change that does not look volatile by itself."""
+_HEADING_WITHIN = 6  # lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +128,11 @@ def skeleton(text: str) -> str:
     return "\0".join(pieces)
 
 
+def looks_volatile(before: str, after: str) -> bool:
+    """Whether two texts differ, and in volatile spans only."""
+    return before != after and skeleton(before) == skeleton(after)
+
+
 def changed_span(before: str, after: str) -> tuple[int, int, int]:
     """(start, end of the change in before, end of it in after): what lies between the common head and tail."""
     limit = min(len(before), len(after))
@@ -136,15 +161,16 @@ def cause_of_change(before: str, after: str) -> str | None:
     Judged on the text after the change: every character that changed must lie in a volatile span, and the spans'
     surroundings must be equal. Where it holds, the first changed span names the class.
     """
-    if skeleton(before) == skeleton(after):
+    if looks_volatile(before, after):
         left = [(before[s.start : s.end], s.cause) for s in find(before)]
         right = [(after[s.start : s.end], s.cause) for s in find(after)]
         return next((b[1] for a, b in zip(left, right, strict=False) if a != b), None)
     start, end_before, end_after = changed_span(before, after)
-    if end_before != start and end_after != start:
-        return None
-    longer, end = (after, end_after) if end_after > start else (before, end_before)
-    return _cause_of_insertion(longer, start, end)
+    inserted = None
+    if end_before == start or end_after == start:
+        longer, end = (after, end_after) if end_after > start else (before, end_before)
+        inserted = _cause_of_insertion(longer, start, end)
+    return inserted or _cause_by_hint(before, after)
 
 
 def _cause_of_insertion(text: str, start: int, end: int) -> str | None:
@@ -155,6 +181,30 @@ def _cause_of_insertion(text: str, start: int, end: int) -> str | None:
     if not inside or len(chunk) > 400 or chunk.count("\n") > 3:
         return None
     return inside[0].cause
+
+
+def _cause_by_hint(before: str, after: str) -> str | None:
+    """What the changed lines, or the headings above them, speak of; None if they do not all speak of one thing."""
+    old, new = before.splitlines(), after.splitlines()
+    head = next((i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
+    tail = 0
+    while tail < min(len(old), len(new)) - head and old[-1 - tail] == new[-1 - tail]:
+        tail += 1
+    causes = {_hint(lines, i) for lines in (old, new) for i in range(head, len(lines) - tail) if lines[i].strip()}
+    return causes.pop() if len(causes) == 1 else None
+
+
+def _hint(lines: Sequence[str], index: int) -> str | None:
+    for i in range(index, max(-1, index - _HEADING_WITHIN), -1):
+        line = lines[i].strip()
+        if i < index and not line:
+            break
+        if i < index and not (line.endswith(":") or line.startswith(("#", "<"))):
+            continue
+        for cause, regex in HINTS:
+            if regex.search(lines[i]):
+                return cause
+    return None
 
 
 def billing_token(text: str) -> str | None:
@@ -170,6 +220,11 @@ def mask_token(plain: bytes, token: str) -> bytes:
     if not token:
         return plain
     return re.sub(rb"\bcch=" + re.escape(token.encode()) + rb"(?![0-9A-Za-z])", b"cch=*", plain)
+
+
+def mask_any_token(plain: bytes) -> bytes:
+    """A meaning form with whatever stands behind ``cch=`` blanked."""
+    return re.sub(rb"\bcch=[0-9A-Za-z]+", b"cch=*", plain)
 
 
 def mask_billing(text: str) -> str:

@@ -44,6 +44,8 @@ class Param(NamedTuple):
     tier: Tier
     default: bytes | None = None
     """Meaning form of the value that an absent field has."""
+    harmless: str | None = None
+    """A value that is an object of this type leaves the prompt alone too."""
 
 
 Position = tuple[str | int, ...]

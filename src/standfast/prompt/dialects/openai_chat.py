@@ -42,7 +42,7 @@ class OpenAIChat:
         Param("chat_template", Tier.TOOLS),
         Param("chat_template_kwargs", Tier.TOOLS),
         Param("thinking", Tier.PARAMS),
-        Param("tool_choice", Tier.PARAMS, b'"auto"'),
+        Param("tool_choice", Tier.PARAMS, b'"auto"', "allowed_tools"),
     )
     routes: tuple[str, ...] = ("prompt_cache_key", "session_id")
     shape_matters = True

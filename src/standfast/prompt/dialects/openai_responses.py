@@ -39,7 +39,7 @@ class OpenAIResponses:
         Param("text.format", Tier.TOOLS),
         Param("text.verbosity", Tier.TOOLS),
         Param("reasoning.effort", Tier.TOOLS),
-        Param("tool_choice", Tier.PARAMS, b'"auto"'),
+        Param("tool_choice", Tier.PARAMS, b'"auto"', "allowed_tools"),
     )
     routes: tuple[str, ...] = ("prompt_cache_key", "session_id")
     shape_matters = True

@@ -11,8 +11,9 @@ from standfast.prompt.request import Bookmark
 
 _DEPTHS = (65_536, 8_192, 512)
 """A bookmark is filed under its longest head of one of these lengths; sessions with one system prompt part there."""
+_WINDOW = 256  # bytes in front of that depth that name the head; the rest is compared anyway
 _PER_HEAD = 16
-_Name = tuple[bytes, str, bytes]
+_Name = tuple[bytes, str, int, bytes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ class Bookmarks:
         for depth in _DEPTHS:
             if len(body) < depth:
                 continue
-            name = (key, dialect, body[:depth])
+            name = (key, dialect, depth, body[depth - _WINDOW : depth])
             for place in self._heads.get(name, ()):
                 prefix = place.bookmark.prefix
                 if (best is None or len(prefix) > len(best.bookmark.prefix)) and body.startswith(prefix):
@@ -57,8 +58,9 @@ class Bookmarks:
         for depth in _DEPTHS:
             if len(prefix) < depth:
                 continue
-            places = self._heads.setdefault((key, dialect, prefix[:depth]), [])
-            self._heads.move_to_end((key, dialect, prefix[:depth]))
+            name = (key, dialect, depth, prefix[depth - _WINDOW : depth])
+            places = self._heads.setdefault(name, [])
+            self._heads.move_to_end(name)
             for old in [p for p in places if prefix.startswith(p.bookmark.prefix)] + places[_PER_HEAD - 1 :]:
                 if old in places:
                     places.remove(old)

@@ -119,6 +119,11 @@ def tool_set(tools: Sequence[Item]) -> bytes:
     return digest(b"".join(sorted(meanings([tool]) for tool in tools)))
 
 
+def system_text(system: Iterable[Item]) -> bytes:
+    """Digest of the meaning of system items, in their order."""
+    return digest(meanings(system))
+
+
 def record(key: bytes, dialect: str, head: Head, history: Link, segments: int) -> bytes:
     """The Request Fingerprint as docs/format/fingerprint.md defines it: the same request, the same bytes."""
     message = pb.RequestFingerprint(

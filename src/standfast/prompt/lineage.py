@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from standfast.prompt.drift import meaning, text_of
+from standfast.prompt.drift import text_of
+from standfast.prompt.fingerprint import system_text, tool_set
 from standfast.prompt.model import Head, Tip
 from standfast.prompt.request import Request
 from standfast.prompt.volatile import changed_span
@@ -39,8 +40,8 @@ def _shares_answer(request: Request, depth: int) -> bool:
 
 def likeness(new: Head, old: Head) -> int:
     """0: two agents. Higher: more of tools and system is the same."""
-    same_tools = {meaning(tool) for tool in new.tools} == {meaning(tool) for tool in old.tools}
-    same_system = [meaning(item) for item in new.system] == [meaning(item) for item in old.system]
+    same_tools = new.tool_set == (old.tool_set or tool_set(old.tools))
+    same_system = new.system_text == (old.system_text or system_text(old.system))
     if same_tools and same_system:
         return 4
     if not _names_alike(new, old):

@@ -17,7 +17,7 @@ from msgspec import Raw
 from standfast.errors import Ambiguous
 from standfast.prompt import canonical
 from standfast.prompt.dialects.base import Dialect, Param
-from standfast.prompt.fingerprint import Calls, Chain, link, meanings, root, tool_set
+from standfast.prompt.fingerprint import Calls, Chain, link, root, system_text, tool_set
 from standfast.prompt.items import Items
 from standfast.prompt.model import Head, Item, Link, Tier, Unit
 from standfast.prompt.volatile import TOKEN_HINT, billing_token
@@ -276,7 +276,7 @@ def _head(body: bytes, dialect: Dialect, fields: Mapping[str, Range], leading: l
         _params(body, dialect, fields),
         {name: body[slice(*fields[name])] for name in dialect.routes if name in fields},
         tool_set(tools),
-        canonical.digest(meanings(system)),
+        system_text(system),
     )
 
 

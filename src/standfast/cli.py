@@ -82,7 +82,7 @@ def serve(upstreams: tuple[str, ...], config: Path | None, **flags: Any) -> None
             server.serve(settings, build.make_app, counted, partial(_announce, console, names, None))
             return
         server.listen(settings.host, settings.port).close()  # a port that is taken shall not cost loading a model
-        with _embedded(settings, console, build.Listeners(counted)) as (engine, listeners):
+        with _embedded(settings, console, build.Listeners(counted, log.RequestLog())) as (engine, listeners):
             make = partial(
                 build.make_app, engine_url=engine.base_url, listeners=None if settings.workers > 1 else listeners
             )

@@ -109,7 +109,7 @@ class Elsewhere:
         self.reader.close()
 
 
-@pytest.fixture(params=["memory", "sqlite", "elsewhere", "no memory"])
+@pytest.fixture(params=["memory", "sqlite", "alone", "elsewhere", "no memory"])
 def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Ledger]:
     path = tmp_path / "state" / "ledger.sqlite"
     made: Ledger
@@ -120,7 +120,7 @@ def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Ledger]:
     elif request.param == "no memory":
         made = Elsewhere(path, 0)
     else:
-        made = SqliteLedger(path, 64 * MB, MemoryLedger(16 * MB), parse=parse)
+        made = SqliteLedger(path, 64 * MB, MemoryLedger(16 * MB), parse=parse, alone=request.param == "alone")
     yield made
     made.close()
     if request.param != "memory":

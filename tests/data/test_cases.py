@@ -129,7 +129,9 @@ def _cli(*arguments: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("name", ["11-tool-call-id-regenerated", "19-cache-key-unstable", "controls/K6-identical-retry"])
+@pytest.mark.parametrize(
+    "name", ["11-tool-call-id-regenerated", "19-cache-key-unstable", "controls/K6-identical-retry"]
+)
 def test_the_command_line_says_and_writes_the_same(name: str, tmp_path: Path) -> None:
     step, first, second, _ = _explained(_case(name))
     (told,) = json.loads(_cli(str(_case(name)), "--json", "--emit", str(tmp_path / "out")))

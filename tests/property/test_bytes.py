@@ -6,10 +6,10 @@ from random import Random
 
 import pytest
 from hypothesis import given
-
 from property.drive import Drive, reading, rngs
 from property.reading import shown
 from property.talk import DIALECTS, Habit, body, talk, wire
+
 from standfast.config import Policy
 from standfast.prompt.render import render
 from standfast.prompt.repair import untouched
@@ -50,7 +50,10 @@ def test_growth_never_changes_a_byte_that_went_out(rng: Random) -> None:
     before = b""
     for n in range(len(t.steps)):
         made = body(t, Habit(), n + 1)
-        made = {**{k: v for k, v in made.items() if k != "messages"}, **{k: made[k] for k in ("messages",) if k in made}}
+        made = {
+            **{k: v for k, v in made.items() if k != "messages"},
+            **{k: made[k] for k in ("messages",) if k in made},
+        }
         out = drive.send(wire(made), n).body
         assert out.startswith(before)
         before = _up_to_last_message(out, t.dialect)

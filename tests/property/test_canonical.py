@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
-
 from property.drive import rngs
 from property.reading import exact
 from property.talk import value, wire
+
 from standfast.prompt import canonical
 
 _digits = st.text("0123456789", min_size=1, max_size=12)
@@ -91,7 +91,9 @@ def test_a_key_that_comes_twice_is_found(pairs: list[tuple[str, int]], deep: boo
     assert (canonical.json_text(raw) is None) == twice
 
 
-@given(st.text(max_size=40) | st.sampled_from(["{", "[1", " [1] ", '{"a":1}', "[" * 3000, "NaN", "\ud800", '["\ud800"]']))
+@given(
+    st.text(max_size=40) | st.sampled_from(["{", "[1", " [1] ", '{"a":1}', "[" * 3000, "NaN", "\ud800", '["\ud800"]'])
+)
 def test_json_text_takes_objects_and_arrays_alone(text: str) -> None:
     try:
         found = json.loads(text) if text.lstrip(" \t\r\n")[:1] in ("{", "[") else None

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from property.drive import KEY, rngs
 from property.talk import DIALECTS, Habit, body, talk, wire
+
 from standfast.config import Policy
 from standfast.errors import RequestError
 from standfast.events import Event, FailedOpen
@@ -153,7 +153,7 @@ def test_json_of_the_wrong_shape_passes_untouched_twice(rng: Random, dialect: st
         raw = wire(made)
         assert turns.plan(Arrival(raw, dialect, "up", KEY, policy, 0.0, str(n))).body is raw
     reasons = [e.reason for e in events if isinstance(e, FailedOpen)]
-    assert all(reason.startswith("Ambiguous") for reason in reasons), reasons
+    assert all("Ambiguous" in reason for reason in reasons), reasons
 
 
 def _break(made: Any, rng: Random) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from random import Random
 
 from hypothesis import given
-
 from property.drive import Drive, digests, rngs
 from property.reading import meaning, valid
 from property.talk import Habit, Talk, body, talk, wire

@@ -9,9 +9,9 @@ from pathlib import Path
 from random import Random
 
 from hypothesis import given
-
 from property.drive import KEY, fewer, reading, rngs
 from property.talk import DIALECTS, Habit, body, talk, wire
+
 from standfast.prompt.fingerprint import record
 
 _TESTS = Path(__file__).resolve().parents[1]

@@ -7,9 +7,9 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-
 from property.drive import KEY, reading, rngs
 from property.talk import DIALECTS, Habit, Talk, body, talk, value, wire
+
 from standfast.errors import Ambiguous, BrokenBody
 from standfast.prompt.dialects import DIALECTS as KNOWN
 from standfast.prompt.items import Items
@@ -61,7 +61,9 @@ def test_any_growth_reads_the_same(rng: Random) -> None:
         same(first, reading(raw, t.dialect))
 
 
-@given(rngs, st.binary(max_size=12) | st.sampled_from([b".5]}", b"e5]}", b"1]}", b"]}", b",1]}", b'],"input":[]}', b"]]"]))
+@given(
+    rngs, st.binary(max_size=12) | st.sampled_from([b".5]}", b"e5]}", b"1]}", b"]}", b",1]}", b'],"input":[]}', b"]]"])
+)
 def test_any_bytes_behind_a_bookmark_read_the_same_or_not_at_all(rng: Random, tail: bytes) -> None:
     dialect = rng.choice(DIALECTS)
     history = "input" if dialect == "openai_responses" else "messages"

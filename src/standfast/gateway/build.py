@@ -39,7 +39,7 @@ def open_ledger(settings: Settings) -> Ledger:
     memory = MemoryLedger(settings.ledger_memory_mb << 20)
     if settings.ledger == "memory":
         return memory
-    return SqliteLedger(settings.database, settings.ledger_disk_mb << 20, memory)
+    return SqliteLedger(settings.database, settings.ledger_disk_mb << 20, memory, alone=settings.workers <= 1)
 
 
 def make_app(

@@ -29,13 +29,28 @@ log = logging.getLogger(__name__)
 _READ_BUSY_SECONDS = 0.05
 _NUMBERS_KEPT = 100_000
 _DEPTHS_TRIED = 4
+_GATHER_ALONE, _GATHER_SHARED = 0.25, 0.02
+"""Seconds that the first write of a batch waits for more."""
 
 
 class SqliteLedger:
     """A Ledger that a restart does not forget. Safe to use from several threads and processes."""
 
-    def __init__(self, path: Path, max_disk_bytes: int, memory: MemoryLedger, *, parse: Parse | None = None) -> None:
-        """Open or make the file. Raises LedgerError if it cannot be written; a broken one is put aside."""
+    def __init__(
+        self,
+        path: Path,
+        max_disk_bytes: int,
+        memory: MemoryLedger,
+        *,
+        parse: Parse | None = None,
+        alone: bool = False,
+    ) -> None:
+        """Open or make the file. Raises LedgerError if it cannot be written; a broken one is put aside.
+
+        ``alone``: no other process writes to the file now. Then what memory knows is the newest there is, the database
+        is asked only for what memory has forgotten, and writing may wait until there is more of it.
+        """
+        self._alone = alone
         self._path = path
         self._memory = memory
         self._parse = parse or item
@@ -44,7 +59,8 @@ class SqliteLedger:
         """id → number of the row that memory holds: a row of a greater number is a later version."""
         self._lock = Lock()  # of the reader
         database.prepare(path)
-        self._queue = WriteQueue(path, max_disk_bytes, written=self._written, corrected=memory.correct_first)
+        gather = _GATHER_ALONE if alone else _GATHER_SHARED
+        self._queue = WriteQueue(path, max_disk_bytes, gather, written=self._written, corrected=memory.correct_first)
         self._reader: Reader | None = None
         self._connection: sqlite3.Connection | None = None
         self._generation = -1
@@ -52,6 +68,8 @@ class SqliteLedger:
     def tips_at(self, links: Sequence[Link]) -> tuple[int, list[Tip]]:
         """See Ledger."""
         known, tips = self._memory.tips_at(links)
+        if known and self._alone:
+            return known, tips
         brought = self._bring(lambda reader: self._rows_at(reader, links, known))
         if not brought:
             return known, tips
@@ -62,6 +80,8 @@ class SqliteLedger:
 
     def tips_of_head(self, head: bytes) -> list[Tip]:
         """See Ledger."""
+        if self._alone and (tips := self._memory.tips_of_head(head)):
+            return tips
         brought = self._bring(lambda reader: reader.newest_of_head(head))
         return self._memory.tips_of_head(head) or [stored.tip for stored in brought]
 

@@ -19,7 +19,7 @@ from standfast.prompt.model import Link, Tip
 log = logging.getLogger(__name__)
 
 _WAITING_AT_MOST = 1024
-_GATHER_SECONDS = 0.02
+_BUSY_SECONDS = 0.02
 _PATIENCE_SECONDS = 0.05
 _TRIES = 3
 _PRUNE_TO = 0.9
@@ -50,12 +50,14 @@ class WriteQueue:
         self,
         path: Path,
         max_bytes: int,
+        gather_seconds: float,
         *,
         written: Callable[[bytes, int], None],
         corrected: Callable[[bytes, bytes], None],
     ) -> None:
         self._path = path
         self._max_bytes = max_bytes
+        self._gather_seconds = gather_seconds
         self._tell_written = written
         self._tell_corrected = corrected
         self._changed = Condition()
@@ -173,7 +175,7 @@ class WriteQueue:
         with changed:
             changed.wait_for(lambda: self._waiting or self._closing or self._broken is not None)
             # soon more may come, and a transaction costs the same for all
-            changed.wait_for(lambda: self._hurry or self._closing, _GATHER_SECONDS)
+            changed.wait_for(lambda: self._hurry or self._closing, self._gather_seconds)
             if not self._waiting and self._broken is None:
                 return not self._closing
             self._at_work, self._waiting, self._taken = self._waiting, _Batch(), self._asked
@@ -194,7 +196,7 @@ class WriteQueue:
                 if database.is_broken(error):
                     self._replace(str(error))
                 elif _is_busy(error):
-                    time.sleep(_GATHER_SECONDS)
+                    time.sleep(_BUSY_SECONDS)
                 else:
                     break
         assert failure is not None

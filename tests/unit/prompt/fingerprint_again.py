@@ -186,7 +186,9 @@ def frame(item: Item) -> bytes:
 
 def meaning(part: Part, token: str = "") -> bytes:
     written = form([part[0], part[1]])
-    if token:
+    if part[0] == "result":
+        written = re.sub(r"(?:\b|(?<=\\[bfnrt]))cch=[0-9A-Za-z]+", "cch=*", written)
+    elif token:
         written = re.sub(rf"(?:\b|(?<=\\[bfnrt]))cch={re.escape(token)}(?![0-9A-Za-z])", "cch=*", written)
     return plain(written.encode())
 
@@ -250,13 +252,11 @@ def fingerprint(tenant: bytes, upstream: str, dialect: str, body: bytes) -> tupl
         front.append(items.pop(0))
     own = value.get("instructions" if dialect == "openai_responses" else "system") or []
     heads = [system(v, dialect) for v in ([own] if isinstance(own, str) else own)] + front
-    texts = [p[1]["text"] for p in (p for i in heads for p in i[2])]
     token = ""
     for block in own if isinstance(own, list) else [{"text": own}]:
         if block["text"].startswith(BILLING):
             found = re.search(r"\bcch=([0-9A-Za-z]+)", block["text"])
             token = found[1] if found else ""
-    assert texts is not None
     anchors = [json.dumps(value[n]).encode() for n in ("previous_response_id", "conversation") if value.get(n)]
     links = chain(key, dialect, items, b"\0".join(anchors), token)
     tools = [tool(dialect, t) for t in value.get("tools") or []]

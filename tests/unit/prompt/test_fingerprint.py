@@ -41,7 +41,9 @@ def test_the_page_alone_is_enough_to_write_it_again(dialect: str) -> None:
     for seed in range(150):
         rng = Random(seed)
         raw = wire(body(talk(rng, steps=6, dialect=dialect), Habit(rng)), rng)
-        assert fingerprint(b"k" * 32, "up", dialect, raw) == fingerprint_again.fingerprint(b"k" * 32, "up", dialect, raw)
+        assert fingerprint(b"k" * 32, "up", dialect, raw) == fingerprint_again.fingerprint(
+            b"k" * 32, "up", dialect, raw
+        )
 
 
 def test_the_record_reads_as_the_proto_says() -> None:

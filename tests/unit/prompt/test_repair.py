@@ -122,7 +122,7 @@ def test_a_repaired_message_keeps_the_marker_of_now() -> None:
     session.send(anthropic([user("q\n", mark=True), answer(), user("r")]))
     body = anthropic([user("q"), answer("ok\n"), user("r", mark=True), *MORE])
     plan = session.send(body)
-    assert causes(plan) == ["H2", "C1"][: len(causes(plan))]
+    assert causes(plan) == ["H2", "H2"]
     assert _markers(sent(plan)) == _markers(body)
     assert sent(plan)["messages"][0]["content"][0]["text"] == "q\n"
 
@@ -131,7 +131,9 @@ def test_a_property_named_like_a_marker_is_meaning() -> None:
     session = Session("anthropic")
     schema = {"type": "object", "properties": {"cache_control": {"type": "string"}}}
     session.send(anthropic([Q], PROSE, tools=[{"name": "t", "input_schema": schema}]))
-    plan = session.send(anthropic([Q, *MORE], PROSE, tools=[{"name": "t", "input_schema": {"type": "object", "properties": {}}}]))
+    plan = session.send(
+        anthropic([Q, *MORE], PROSE, tools=[{"name": "t", "input_schema": {"type": "object", "properties": {}}}])
+    )
     assert causes(plan) == ["C1"]
     assert sent(plan)["tools"][0]["input_schema"]["properties"] == {}
 
@@ -198,11 +200,17 @@ def test_a_new_call_by_an_id_that_was_sent_for_an_old_one_is_left_alone() -> Non
     session = Session("openai_chat")
     session.send(chat([{"role": "user", "content": "q"}, calling(call("x")), returned("x", "r")]))
     body = chat(
-        [{"role": "user", "content": "q"}, calling(call("a")), returned("a", "r"), calling(call("x")), returned("x", "s")]
+        [
+            {"role": "user", "content": "q"},
+            calling(call("a")),
+            returned("a", "r"),
+            calling(call("x")),
+            returned("x", "s"),
+        ]
     )
     plan = session.send(body)
     assert not plan.changed
-    assert [reason.split(":")[0] for reason in session.failures] == ["Ambiguous"]
+    assert [("Ambiguous" in reason) for reason in session.failures] == [True]
 
 
 # Parallel results
@@ -238,10 +246,16 @@ def billed(token: str, *messages: Any) -> Any:
     return anthropic(messages, [block(BILLING.format(token)), block(PROSE)])
 
 
-@pytest.mark.parametrize("text", ["cch={};", "head\ncch={}; tail", "x\tcch={}", '{{"k": "a cch={} b"}}', "cch={} cch={}"])
+@pytest.mark.parametrize(
+    "text", ["cch={};", "head\ncch={}; tail", "x\tcch={}", '{{"k": "a cch={} b"}}', "cch={} cch={}"]
+)
 def test_h9_a_token_replaced_inside_a_result_is_put_back(text: str) -> None:
     def history(token: str) -> list[Any]:
-        return [Q, {"role": "assistant", "content": [use("i", n=1)]}, {"role": "user", "content": [result("i", text.format(token, token))]}]
+        return [
+            Q,
+            {"role": "assistant", "content": [use("i", n=1)]},
+            {"role": "user", "content": [result("i", text.format(token, token))]},
+        ]
 
     session = Session("anthropic")
     first = session.send(billed("4e0d1", *history("4e0d1")))
@@ -251,20 +265,26 @@ def test_h9_a_token_replaced_inside_a_result_is_put_back(text: str) -> None:
     assert sent(plan)["messages"][:3] == sent(first)["messages"]
 
 
-@pytest.mark.parametrize("place", ["user", "result"])
-def test_a_text_about_tokens_is_never_touched(place: str) -> None:
-    def history(text: str) -> list[Any]:
-        if place == "user":
-            return [user(text), answer()]
-        return [Q, {"role": "assistant", "content": [use("i")]}, {"role": "user", "content": [result("i", text)]}, answer()]
-
+def test_a_text_about_tokens_is_never_touched() -> None:
     session = Session("anthropic")
-    session.send(billed("4e0d1", *history("cch=1")))
-    body = billed("b7731", *history("cch=2"), user("see cch=b7731"))
+    session.send(billed("4e0d1", user("cch=1"), answer()))
+    body = billed("b7731", user("cch=2"), answer(), user("see cch=b7731"))
     plan = session.send(body)
     assert sent(plan)["messages"] == body["messages"]
     assert causes(plan)[0] == "S2"
     assert "H9" not in causes(plan)
+
+
+def test_a_new_result_keeps_its_token() -> None:
+    calls = {"role": "assistant", "content": [use("i")]}
+    session = Session("anthropic")
+    session.send(anthropic([Q], PROSE))
+    plan = session.send(anthropic([Q, calls, {"role": "user", "content": [result("i", "cch=1")]}], PROSE))
+    assert not plan.changed
+    other = session.send(
+        anthropic([user("another"), calls, {"role": "user", "content": [result("i", "cch=2")]}], PROSE)
+    )
+    assert not other.changed
 
 
 def test_only_the_token_of_the_block_itself_is_no_meaning() -> None:
@@ -344,7 +364,11 @@ def test_dialects_of_one_upstream_do_not_meet() -> None:
     one = Session("anthropic")
     one.send(anthropic([Q]))
     other = Session("openai_responses", turns=one.turns)
-    items = [{"role": "user", "content": "question"}, {"role": "assistant", "content": "k"}, {"role": "user", "content": "n"}]
+    items = [
+        {"role": "user", "content": "question"},
+        {"role": "assistant", "content": "k"},
+        {"role": "user", "content": "n"},
+    ]
     plan = other.send({"model": "other", "input": items})
     assert causes(plan) == []
     assert plan.diagnosis.tokens.reference == 0

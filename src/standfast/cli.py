@@ -19,7 +19,7 @@ from rich.text import Text
 
 from standfast import __version__, config
 from standfast.config import Policy, Settings
-from standfast.errors import StandfastError
+from standfast.errors import ConfigError, StandfastError
 
 _CONFIG = click.option("--config", type=click.Path(path_type=Path), help="Configuration file (TOML); docs/settings.md.")
 
@@ -175,9 +175,12 @@ def explain(files: tuple[Path, ...], as_json: bool, emit: Path | None, dialect: 
 
 
 def _write_all(folder: Path, bodies: list[bytes]) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    for i, body in enumerate(bodies, 1):
-        (folder / f"request-{i}.json").write_bytes(body)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for i, body in enumerate(bodies, 1):
+            (folder / f"request-{i}.json").write_bytes(body)
+    except OSError as error:
+        raise ConfigError(f"{error.filename or folder}: cannot be written: {error.strerror}") from error
 
 
 @app.command()
@@ -244,7 +247,7 @@ def _load(path: Path | None, flags: dict[str, Any], upstreams: tuple[str, ...] =
 def main() -> NoReturn:
     """The entry point: every error of ours is one line and a non-zero exit status."""
     try:
-        app(standalone_mode=False)
+        app(prog_name="standfast", standalone_mode=False)
     except StandfastError as error:
         _fail(str(error), 1)
     except click.exceptions.Exit as leaving:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -134,13 +135,14 @@ def load(
 
 def upstream_from_url(url: str, name: str = "") -> Upstream:
     """An Upstream from a bare URL. Raises ConfigError if it has no scheme or host."""
-    wrong = ConfigError(f"upstream {url!r}: give a URL with http:// or https:// and a host")
+    shown = re.sub(r"//[^/]*@", "//…@", url)  # a password in it is for nobody's eyes
+    wrong = ConfigError(f"upstream {shown!r}: give a URL with http:// or https:// and a host, and no user or query")
     try:
         parts = urlsplit(url)
         _ = parts.port  # raises where it is no number
     except ValueError:
         raise wrong from None
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc or parts.query:
         raise wrong
     path = parts.path.rstrip("/").removesuffix("/v1")
     leave = parts.hostname == "api.anthropic.com"

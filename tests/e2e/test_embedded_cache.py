@@ -1,4 +1,4 @@
-"""What all of it is for, on the real model: a request that means the same hits the cache, whatever the client did to it.
+"""What all of it is for, on the real model: what means the same hits the cache, whatever the client did to it.
 
 Figures come from the engine's own usage. The same requests under policy ``off`` show what would have been without.
 """
@@ -20,12 +20,12 @@ pytestmark = pytest.mark.engine
 
 Body = dict[str, Any]
 MODEL = "smollm2-135m-instruct"
-FOUND = "Found: The Hive and the Honey Bee, 1949, shelf nine; Bees of the World, 2000, shelf four; Bee Time, 2014."
-QUESTION = "Please tell me where the oldest of them stands, and who wrote it."
+FOUND = "Found: The Hive and the Honey Bee, 1949, shelf nine; Bees of the World, 2000, shelf four."
+QUESTION = "Where is the oldest?"
 NAMES = ("find_book", "lend_book", "return_book")
 ARGUMENTS = '{"title": "bees", "limit": 3}'
 AGAIN = '{"limit":3,"title":"bees"}'
-SCHEMA = {"type": "object", "properties": {"title": {"type": "string"}}}
+SCHEMA = {"type": "object"}
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,10 @@ def chat_first(session: str) -> Body:
         "model": MODEL,
         "max_tokens": 4,
         "tools": [
-            {"type": "function", "function": {"name": name, "description": f"To {name} for {session}.", "parameters": SCHEMA}}
+            {
+                "type": "function",
+                "function": {"name": name, "description": f"To {name} for {session}.", "parameters": SCHEMA},
+            }
             for name in NAMES
         ],
         "messages": [
@@ -133,7 +136,13 @@ def responses_first(session: str) -> Body:
         "model": MODEL,
         "max_output_tokens": 4,
         "tools": [
-            {"type": "function", "name": name, "description": f"To {name} for {session}.", "parameters": SCHEMA, "strict": False}
+            {
+                "type": "function",
+                "name": name,
+                "description": f"To {name} for {session}.",
+                "parameters": SCHEMA,
+                "strict": False,
+            }
             for name in NAMES
         ],
         "instructions": system(session),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,7 @@ def history(request: Recorded, name: str) -> bytes:
 def assert_each_extends_the_last(requests: list[Recorded], name: str) -> None:
     texts = [history(request, name) for request in requests]
     assert len(texts) == len(SCRIPT)
-    for shorter, longer in zip(texts, texts[1:], strict=False):
+    for shorter, longer in pairwise(texts):
         assert longer.startswith(shorter[:-1] + b",")
     heads = [{k: v for k, v in request.json.items() if k != name} for request in requests]
     assert all(head == heads[0] for head in heads)
@@ -70,7 +71,7 @@ def assert_each_extends_the_last(requests: list[Recorded], name: str) -> None:
 
 def assert_cached(requests: list[Recorded], prompt: str, cached: str) -> None:
     """The upstream's simulated cache served the whole prompt of the turn before."""
-    for before, after in zip(requests, requests[1:], strict=False):
+    for before, after in pairwise(requests):
         assert _at(after.usage, cached) >= _at(before.usage, prompt) - 1
 
 
@@ -261,7 +262,7 @@ def test_messages_agent(program: Program, script: Served, stream: bool) -> None:
     assert all(call["id"].startswith("toolu_") for call in calls)
     results = [block["tool_use_id"] for block in blocks if block["type"] == "tool_result"]
     assert results == [call["id"] for call in calls]
-    for before, after in zip(sent, sent[1:], strict=False):
+    for before, after in pairwise(sent):
         assert after.usage["cache_read_input_tokens"] >= sum(before.usage[name] for name in _PROMPT) - 1
 
 
@@ -327,7 +328,9 @@ class TestConfigurationFile:
                         model="claude-scripted", messages=[{"role": "user", "content": "Hello"}]
                     )
                 assert "x-standfast-hit" in answer.headers
-                assert [f"{n} ({u.url})" in program.said for n, u in (("claude", claude), ("local", local))] == [True] * 2
+                assert [f"{n} ({u.url})" in program.said for n, u in (("claude", claude), ("local", local))] == [
+                    True
+                ] * 2
             assert [r.path for r in claude.requests] == ["/v1/messages"]
             assert [r.path for r in local.requests] == ["/v1/models", "/v1/chat/completions"]
             assert [r.json["model"] for r in rest.requests] == ["other"]

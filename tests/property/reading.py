@@ -55,7 +55,7 @@ def valid(body: bytes, dialect: str) -> bool:
 
 def _items(value: dict[str, Json]) -> list[Json]:
     """The history; a bare input string is one message of the user."""
-    history = value.get("messages", value.get("input"))
+    history: Json = value.get("messages", value.get("input"))
     return [{"role": "user", "content": history}] if isinstance(history, str) else list(history)
 
 

@@ -138,7 +138,9 @@ class TestConversion:
         assert str(caught.value).endswith(f", not {value!r}")
 
     def test_the_source_is_named(self) -> None:
-        with pytest.raises(ConfigError, match="^STANDFAST_POLICY: policy is off, observe, lossless, isolate, not 'x'$"):
+        with pytest.raises(
+            ConfigError, match=r"^STANDFAST_POLICY: policy is off, observe, lossless, isolate, not 'x'$"
+        ):
             load(environ={"STANDFAST_POLICY": "x"})
 
 
@@ -174,10 +176,17 @@ class TestUpstreams:
     def test_the_version_may_be_left_out(self, url: str, base: str) -> None:
         assert upstream_from_url(url).url == base
 
-    @pytest.mark.parametrize("url", ["", "api.openai.com", "ftp://x", "http://", "http://[", "http://x:port", "//x"])
+    @pytest.mark.parametrize(
+        "url", ["", "api.openai.com", "ftp://x", "http://", "http://[", "http://x:port", "//x", "http://x?a=b"]
+    )
     def test_no_url(self, url: str) -> None:
         with pytest.raises(ConfigError, match="give a URL with http:// or https:// and a host"):
             upstream_from_url(url)
+
+    def test_a_password_is_not_repeated(self) -> None:
+        with pytest.raises(ConfigError, match="http://…@x/v1") as caught:
+            upstream_from_url("http://user:sesame@x/v1")
+        assert "sesame" not in str(caught.value)
 
     def test_billing_block(self) -> None:
         assert upstream_from_url("https://api.anthropic.com").billing_block == "leave"
@@ -189,7 +198,12 @@ class TestUpstreams:
 
     def test_models(self) -> None:
         some = Upstream("a", "http://x", ("claude-*", "gpt-5"))
-        assert [some.takes_model(m) for m in ("claude-x", "gpt-5", "gpt-5-mini", "Claude-x")] == [True, True, False, False]
+        assert [some.takes_model(m) for m in ("claude-x", "gpt-5", "gpt-5-mini", "Claude-x")] == [
+            True,
+            True,
+            False,
+            False,
+        ]
         assert Upstream("a", "http://x").takes_model("any")
 
 

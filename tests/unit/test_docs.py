@@ -84,9 +84,7 @@ class TestCommandLine:
             assert flag in own or f"`{flag}" in section or f" {flag}" in section, f"{command} {flag}"
 
     def test_every_field_of_explain(self) -> None:
-        told = {
-            name for cells in rows(self.PAGE) if len(cells) == 2 for name in re.findall(r"`([a-z_]+)`", cells[0])
-        }
+        told = {name for cells in rows(self.PAGE) if len(cells) == 2 for name in re.findall(r"`([a-z_]+)`", cells[0])}
         assert set(Step(1, None, Diagnosis()).as_json()) <= told
 
     def test_every_response_header(self) -> None:
@@ -141,7 +139,9 @@ def test_anchors_lead_somewhere(page: Path) -> None:
     text = re.sub(r"```.*?```", "", read(page), flags=re.S)
     for target, anchor in re.findall(r"\]\(([^)#\s:]*)#([^)]+)\)", text):
         there = read((page.parent / target) if target else page)
-        titles = [re.sub(r"[^\w -]", "", t.lower()).strip().replace(" ", "-") for t in re.findall(r"^#+ (.*)$", there, re.M)]
+        titles = [
+            re.sub(r"[^\w -]", "", t.lower()).strip().replace(" ", "-") for t in re.findall(r"^#+ (.*)$", there, re.M)
+        ]
         assert anchor in titles, f"{target}#{anchor}"
 
 

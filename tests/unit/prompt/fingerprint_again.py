@@ -139,9 +139,9 @@ REASONING = ("reasoning_content", "reasoning", "reasoning_details")
 
 def openai_chat(value: dict[str, Json]) -> Item:
     if value["role"] == "tool":
-        parts = [{**said(p), "text": result(p["text"])} for p in _listed(value["content"])]
-        return "tool", said(value, "content", "tool_call_id"), [("result", parts, value["tool_call_id"])]
-    parts = [("thinking", {n: value[n]}, None) for n in REASONING if value.get(n)]
+        told = [{**said(p), "text": result(p["text"])} for p in _listed(value["content"])]
+        return "tool", said(value, "content", "tool_call_id"), [("result", told, value["tool_call_id"])]
+    parts: list[Part] = [("thinking", {n: value[n]}, None) for n in REASONING if value.get(n)]
     calls = [_chat_call(c) for c in value.get("tool_calls") or []]
     content = value.get("content")
     blank = not content or (isinstance(content, str) and not content.strip())
@@ -222,10 +222,9 @@ def chain(key: bytes, dialect: str, items: list[Item], anchor: bytes, token: str
         for item in unit:
             payload = frame(item)
             results = iter(sorted((p for p in item[2] if p[0] == "result"), key=lambda p: calls.get(p[2] or "", -1)))
-            for part in item[2] or [None]:
-                if part is None:
-                    links.append(keyed(key, links[-1] + payload))
-                    continue
+            if not item[2]:
+                links.append(keyed(key, links[-1] + payload))
+            for part in item[2]:
                 part = next(results) if part[0] == "result" else part
                 payload += meaning(part, token)
                 if part[0] == "result":

@@ -36,6 +36,10 @@ def tool(name: str, description: str = "does it", **fields: Any) -> dict[str, An
     return {"name": name, "description": description, "input_schema": {"type": "object"}, **fields}
 
 
+def marker(on: bool) -> dict[str, Any]:
+    return dict(MARK) if on else {}
+
+
 # Shapes: what goes out must stay a body that the API accepts
 
 
@@ -91,9 +95,9 @@ def _markers(body: Any) -> list[str]:
 @pytest.mark.parametrize("new", [True, False])
 def test_markers_on_reordered_tools_are_those_that_the_client_sets_now(old: bool, new: bool) -> None:
     session = Session("anthropic")
-    session.send(anthropic([Q], PROSE, tools=[tool("a"), tool("b", **(MARK if old else {}))]))
+    session.send(anthropic([Q], PROSE, tools=[tool("a"), tool("b", **marker(old))]))
     marked = [user(f"q{i}", mark=True) if i % 2 == 0 else answer() for i in range(5)]
-    body = anthropic([Q, answer(), *marked], PROSE, tools=[tool("b"), tool("a", **(MARK if new else {}))])
+    body = anthropic([Q, answer(), *marked], PROSE, tools=[tool("b"), tool("a", **marker(new))])
     plan = session.send(body)
     assert causes(plan)[0] == "T1"
     assert _markers(sent(plan)) == _markers(body)
@@ -381,3 +385,24 @@ def test_broken_off_json_like_bytes_behind_a_bookmark_do_not_change_what_is_read
     plan = session.send(raw[:-2] + b', {"role": "user", "content": "go"}]}')
     assert plan.diagnosis.resumed
     assert not plan.changed
+
+
+@pytest.mark.parametrize("dialect", ["anthropic", "openai_chat"])
+def test_two_system_texts_that_differ_at_their_edges_alone_both_go_out_as_they_came(dialect: str) -> None:
+    session = Session(dialect)
+    texts = [f"{PROSE}\n", PROSE.strip()]
+    if dialect == "anthropic":
+        body = anthropic([Q], [block(text) for text in texts])
+    else:
+        body = chat([*({"role": "system", "content": text} for text in texts), {"role": "user", "content": "q"}])
+    for _ in range(2):
+        plan = session.send(body)
+        assert not plan.changed
+        assert causes(plan) == []
+
+
+def test_a_new_session_whose_system_text_is_put_back_is_told_so() -> None:
+    session = Session("anthropic")
+    session.send(anthropic([user("one")], [block(PROSE)]))
+    plan = session.send(anthropic([user("two"), answer(), user("three")], [block(PROSE.strip())]))
+    assert plan.changed == (causes(plan) == ["H2"])

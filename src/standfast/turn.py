@@ -8,6 +8,7 @@ bytes go out and an event says why.
 
 from __future__ import annotations
 
+import logging
 import time
 import traceback
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from pathlib import Path
 import msgspec
 
 from standfast.errors import OverBudget, RequestError, StandfastError
-from standfast.events import FailedOpen, Observer, Planned, nobody
+from standfast.events import Event, FailedOpen, Observer, Planned, nobody
 from standfast.ledger import Ledger
 from standfast.policy import Policy
 from standfast.prompt import canonical, lineage
@@ -33,6 +34,8 @@ from standfast.prompt.render import render
 from standfast.prompt.repair import Carried, Mended, mend
 from standfast.prompt.replies import Reply
 from standfast.prompt.request import Request, bookmark, read, scope
+
+logger = logging.getLogger("standfast.turn")
 
 _BUDGET_BYTES = 100_000
 _SHORT_BODY = 1_000_000  # a shorter body gets the budget of one this long: a busy core's hiccups are no shorter for it
@@ -151,15 +154,15 @@ class Turns:
 
     def plan(self, arrival: Arrival) -> Plan:
         """Decide what goes out. Raises BrokenBody for a body that is not JSON; fails open on anything else."""
-        started = self._clock()
         try:
+            started = self._clock()
             plan = self._plan(arrival, started)
+            self._tell(plan, self._clock() - started)
         except RequestError:
             raise
         except Exception as error:  # fail open: whatever it is, the client's request goes out
             self._failed(arrival, "plan", error)
             return _as_it_came(arrival)
-        self._tell(plan, self._clock() - started)
         return plan
 
     def _plan(self, arrival: Arrival, started: float) -> Plan:
@@ -244,11 +247,17 @@ class Turns:
             raise OverBudget(f"{stage} ran over the work budget; raise budget_ms if this is frequent")
 
     def _failed(self, arrival: Arrival, stage: str, error: Exception) -> None:
-        self._observe(FailedOpen(arrival.request_id, arrival.upstream, stage, _reason(error)))
+        self._notify(FailedOpen(arrival.request_id, arrival.upstream, stage, _reason(error)))
+
+    def _notify(self, event: Event) -> None:
+        try:
+            self._observe(event)
+        except Exception as error:  # an observer must not take a request with it, and there is nobody else to tell
+            logger.error("an observer failed: %s", _reason(error))
 
     def _tell(self, plan: Plan, seconds: float) -> None:
         a, d = plan.arrival, plan.diagnosis
-        self._observe(
+        self._notify(
             Planned(
                 a.request_id, a.upstream, a.dialect, a.policy, d.cause, d.path, d.repaired,
                 d.attainable_tokens, d.lost_tokens, d.resumed, seconds,
@@ -277,7 +286,7 @@ class _Firsts:
         if wire == item.wire or item.marked:
             return item
         first = self._items.get(DIALECTS[self._arrival.dialect], item.tier, wire)
-        return item if first.key == item.key or first.marked else first
+        return item if first.key == item.key or first.marked or first.wire[:1] != item.wire[:1] else first
 
     def order(self, tools: tuple[Item, ...]) -> tuple[Item, ...]:
         if len(tools) < 2:

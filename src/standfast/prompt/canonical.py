@@ -164,7 +164,7 @@ def broken(raw: bytes) -> BrokenBody | None:
     except json.JSONDecodeError as error:
         position = len(error.doc[: error.pos].encode("utf-8", "surrogatepass"))
         return BrokenBody(f"the body is not valid JSON: {error.msg} at byte {position}", position)
-    except RecursionError:
+    except (RecursionError, ValueError):  # too deep, or a number with more digits than Python converts
         return None
     if not isinstance(value, dict):
         return BrokenBody("the body must be a JSON object", 0)

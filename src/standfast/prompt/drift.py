@@ -59,19 +59,21 @@ def _texts(value: Json) -> Iterable[str]:
                 yield from _texts(inner)
 
 
-def first_difference(before: Json, after: Json) -> str:
-    """Path inside two JSON values to where they first differ, the order of keys included; empty at the top."""
-    if isinstance(before, dict) and isinstance(after, dict):
-        if list(before) != list(after):
-            return ""
+def first_difference(before: Json, after: Json) -> tuple[str, Json, Json]:
+    """Where two JSON values first differ, the order of keys included: the path there, and both values at it."""
+    if isinstance(before, dict) and isinstance(after, dict) and list(before) == list(after):
         for name, left in before.items():
             if not _identical(left, after[name]):
-                return f".{name}{first_difference(left, after[name])}"
+                return _under(f".{name}", first_difference(left, after[name]))
     if isinstance(before, list) and isinstance(after, list):
         for i, (left, right) in enumerate(zip(before, after, strict=False)):
             if not _identical(left, right):
-                return f"[{i}]{first_difference(left, right)}"
-    return ""
+                return _under(f"[{i}]", first_difference(left, right))
+    return "", before, after
+
+
+def _under(name: str, found: tuple[str, Json, Json]) -> tuple[str, Json, Json]:
+    return name + found[0], found[1], found[2]
 
 
 def _identical(left: Json, right: Json) -> bool:
@@ -100,8 +102,8 @@ def tools_form(before: Sequence[Item], after: Sequence[Item]) -> list[Drift]:
     known = {meaning(tool): tool for tool in before}
     for i, tool in enumerate(after):
         if (old := known[meaning(tool)]).key != tool.key:
-            path = f"tools[{i}]{first_difference(canonical.decode(old.wire), canonical.decode(tool.wire))}"
-            drifts.append(Drift("T2", path, Tier.TOOLS, old.wire, tool.wire))
+            path, _, _ = first_difference(canonical.decode(old.wire), canonical.decode(tool.wire))
+            drifts.append(Drift("T2", f"tools[{i}]{path}", Tier.TOOLS, old.wire, tool.wire))
             break
     return drifts
 
@@ -119,18 +121,10 @@ def tools_change(before: Sequence[Item], after: Sequence[Item]) -> Drift:
         old, new = (tools[i].wire if i < len(tools) else b"" for tools in (before, after))
         return Drift("T4", f"tools[{i}]", Tier.TOOLS, old, new)
     i = _first(before, after, lambda a, b: meaning(a) != meaning(b))
-    was, now = canonical.decode(before[i].wire), canonical.decode(after[i].wire)
-    path = first_difference(was, now)
-    left, right = _at(was, path), _at(now, path)
+    path, left, right = first_difference(canonical.decode(before[i].wire), canonical.decode(after[i].wire))
     is_text = path.endswith("description") and _one_token(left, right)
     cause = "T3" if is_text or _is_volatile(left, right) else "C1"
     return Drift(cause, f"tools[{i}]{path}", Tier.TOOLS, before[i].wire, after[i].wire)
-
-
-def _at(value: Json, path: str) -> Json:
-    for name in path.lstrip(".").replace("[", ".[").split("."):
-        value = value[int(name[1:-1])] if name.startswith("[") else value[name]
-    return value
 
 
 def _is_volatile(before: Json, after: Json) -> bool:

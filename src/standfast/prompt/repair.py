@@ -7,6 +7,7 @@ differs, and the client's bytes with a named drift where the meaning differs.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
@@ -19,6 +20,10 @@ from standfast.prompt.drift import Drift, meaning
 from standfast.prompt.items import Items
 from standfast.prompt.model import Head, Item, Kind, Sent, Tier, Tip, Unit
 from standfast.prompt.request import Request
+
+
+_TWO_CALLS = ""
+"""In place of an id that was sent for a later call too, so that a result could not say which it answers."""
 
 
 class Firsts(Protocol):
@@ -123,9 +128,15 @@ def _tools(head: Head, old: Head | None, drifts: list[Drift], firsts: Firsts) ->
     if sorted(map(meaning, head.tools)) == sorted(map(meaning, old.tools)):
         _settle(drifts, drift.tools_form(old.tools, head.tools), repaired=True)
         return old.tools
-    ordered = _in_known_order(head.tools, old.tools, firsts)
+    ordered = head.tools if _same_order(head.tools, old.tools) else _in_known_order(head.tools, old.tools, firsts)
     _settle(drifts, [drift.tools_change(old.tools, ordered)], repaired=False)
     return ordered
+
+
+def _same_order(tools: Sequence[Item], old: Sequence[Item]) -> bool:
+    """Whether the tools that both lists name stand in one order, so that there is nothing to put right."""
+    names, known = [tool.role for tool in tools], [tool.role for tool in old]
+    return [n for n in names if n in known] == [n for n in known if n in names]
 
 
 def _in_known_order(tools: Sequence[Item], old: Sequence[Item], firsts: Firsts) -> tuple[Item, ...]:
@@ -141,7 +152,10 @@ def _system(
 ) -> tuple[Item, ...]:
     new = request.head.system
     if reference is None:
-        first = tuple(item if _is_kept(item, pin_billing) else firsts.item(item) for item in new)
+        alone = Counter(map(meaning, new))  # of two blocks that say the same neither is the other's first form
+        first = tuple(
+            item if alone[meaning(item)] > 1 or _is_kept(item, pin_billing) else firsts.item(item) for item in new
+        )
         return new if [item.key for item in first] == [item.key for item in new] else first
     old = reference.head.system
     if [item.key for item in new] == [item.key for item in old]:
@@ -253,8 +267,8 @@ def _history(
 
 
 def _same(unit: Unit, sent: Sent) -> bool:
-    """Equal meaning of one step, whatever came before it."""
-    return sorted(map(meaning, unit.items)) == sorted(map(meaning, sent.items))
+    """Equal meaning of one step, whatever came before it. Of several results it cannot tell which answers which."""
+    return len(unit.answers) < 2 and sorted(map(meaning, unit.items)) == sorted(map(meaning, sent.items))
 
 
 def _replay(request: Request, unit: Unit, sent: Sent, items: Items, result: Mended) -> Sent:
@@ -264,7 +278,7 @@ def _replay(request: Request, unit: Unit, sent: Sent, items: Items, result: Mend
     dialect = request.dialect
     out = tuple(sent.items)
     if len(sent.items) == len(unit.items):
-        out = tuple(_with_markers(dialect, old, new, items) for old, new in _matched(sent.items, unit))
+        out = tuple(_fitted(dialect, old, new, items) for old, new in _matched(sent.items, unit))
     repaired = [item.key for item in out] == [item.key for item in sent.items]
     if not sent.ours:
         _settle(result.drifts, [_unit_drift(request, unit, sent)], repaired=repaired)
@@ -309,6 +323,7 @@ def _learn_ids(unit: Unit, sent: Sent, ids: dict[str, str]) -> None:
     old = [p.call_id for i in sent.items for p in i.parts if p.kind is Kind.CALL]
     for name, known in zip(new, old, strict=False):
         if name and known and name != known:
+            ids.update((other, _TWO_CALLS) for other, to in ids.items() if to == known and other != name)
             ids[name] = known
         elif name:
             ids.pop(name, None)
@@ -326,6 +341,14 @@ def _replay_decoration(request: Request, unit: Unit, sent: Sent, at: int, policy
     return True
 
 
+def _is_branch(request: Request, reference: Tip, at: int) -> bool:
+    """Whether the model answered otherwise here and all that follows is another story: a branch, not a rewritten past."""
+    later = reference.sent[at + 1 :]
+    if not later or request.units[at].items[0].role in ("user", "tool", "system", "developer"):
+        return False
+    return not any(_same(unit, sent) for sent in later for unit in request.units[at + 1 :])
+
+
 def _is_window(request: Request, reference: Tip) -> bool:
     """Whether a history begins somewhere in the midst of another: its oldest turns were cut off."""
     return bool(request.units) and any(_same(request.units[0], sent) for sent in reference.sent[1:])
@@ -336,6 +359,8 @@ def _name_break(request: Request, reference: Tip, at: int, result: Mended) -> No
     if request.anchored or at >= len(reference.sent) or at + 1 >= len(request.units):
         return
     unit, sent = request.units[at], reference.sent[at]
+    if _is_branch(request, reference, at):
+        return
     path = item_path(request, unit.first)
     if any(_same(unit, later) for later in reference.sent[at + 1 :]):
         found = Drift("H7", path, Tier.MESSAGES, sent.items[0].wire, unit.items[0].wire)
@@ -369,24 +394,35 @@ def _forget_reused(unit: Unit, ids: dict[str, str]) -> None:
 
 
 def _renamed(dialect: Dialect, item: Item, ids: Mapping[str, str], items: Items) -> Item:
-    if not any(part.call_id in ids for part in item.parts):
+    named = [ids[part.call_id] for part in item.parts if part.call_id in ids]
+    if not named:
         return item
+    if _TWO_CALLS in named:
+        raise Ambiguous("a result answers a call whose id was sent for another call too")
     value = dialect.rename(canonical.decode(item.wire), ids)
     return items.get(dialect, item.tier, canonical.key_form(value))
 
 
 def _marked_as(dialect: Dialect, sent: tuple[Item, ...], came: tuple[Item, ...], items: Items) -> tuple[Item, ...]:
-    """Tools or system items with the cache markers at the places where the client sets them now."""
-    if sent is came or not any(item.marked for item in (*sent, *came)):
+    """Tools or system items, fitted to the places that the client has for them."""
+    if sent is came:
         return sent
-    return tuple(_with_markers(dialect, a, b, items) for a, b in zip(sent, came, strict=True))
+    return tuple(_fitted(dialect, a, b, items) for a, b in zip(sent, came, strict=True))
 
 
-def _with_markers(dialect: Dialect, old: Item, new: Item, items: Items) -> Item:
-    """The item as it was sent, with the cache markers that the client sets now."""
-    if old.wire == new.wire or not (old.marked or new.marked):
+def _fitted(dialect: Dialect, old: Item, new: Item, items: Items) -> Item:
+    """The item as it was sent, in the place of the new one, with the cache markers that the client sets now.
+
+    The new one itself where that has no place for them.
+    """
+    alike = old.wire[:1] == new.wire[:1]
+    if old.wire == new.wire or (alike and not (old.marked or new.marked)):
         return old
     value = canonical.decode(old.wire)
+    if not alike:  # one stood alone in its field, as a string, the other in a list
+        if not isinstance(value, str):
+            return new
+        value = dialect.as_element(old.tier, value)
     wanted = {
         position: {k: v for k, v in block.items() if k in MARKERS}
         for position, block in dialect.blocks(canonical.decode(new.wire))

@@ -2,13 +2,14 @@
 
 Reading is incremental. An agent sends its history again with every request, so a body mostly begins with the bytes of
 the one before. A ``Bookmark`` keeps what was read of such a beginning; if the next body starts with it (one memcmp),
-only the rest is parsed: the tail ``,{…}],"model":…}`` becomes a document of its own by putting ``{"…":[0`` in front.
+only the rest is parsed: the tail ``,{…}],"model":…}`` becomes a document of its own by putting ``{"…":[null`` in front.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -31,7 +32,7 @@ _ELEMENT = re.compile(_SPACE + rb"[\[,]" + _SPACE)
 _object = msgspec.json.Decoder(dict[str, Raw])
 _array = msgspec.json.Decoder(list[Raw])
 _text = msgspec.json.Decoder(str)
-_OPENING = b'{"\\u0000":[0'
+_OPENING = b'{"\\u0000":[null'
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,8 @@ def read(body: bytes, dialect: Dialect, key: bytes, items: Items, bookmark: Book
     """Read a body. Raises BrokenBody if it is not a JSON object, Ambiguous if parsers may read it differently."""
     try:
         if bookmark is not None:
-            return _resume(body, dialect, key, items, bookmark)
+            with suppress(msgspec.DecodeError):  # the prefix may end within a longer number
+                return _resume(body, dialect, key, items, bookmark)
         return _read(body, dialect, key, items)
     except msgspec.DecodeError as error:
         raise canonical.broken(body) or Ambiguous(f"a strict JSON parser refuses the body: {error}") from error
@@ -256,7 +258,7 @@ def _walk(body: bytes, position: int, values: list[Raw]) -> list[Range]:
 
 
 def _list_range(tail: Mapping[str, Raw]) -> Range:
-    start = len(_OPENING) - 2
+    start = len(_OPENING) - len(b"[null")
     return start, start + len(memoryview(tail["\0"]))
 
 
@@ -302,6 +304,8 @@ def _params(body: bytes, dialect: Dialect, fields: Mapping[str, Range]) -> dict[
 
 def _param(raw: bytes, param: Param, inner: str) -> bytes | None:
     value = canonical.decode_values(raw)
+    if canonical.has_duplicate_keys(raw, value):
+        return raw
     if inner:
         value = value.get(inner) if isinstance(value, dict) else None
     if param.harmless and isinstance(value, dict) and value.get("type") == param.harmless:

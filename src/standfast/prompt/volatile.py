@@ -14,6 +14,8 @@ BILLING_PREFIX = "x-anthropic-billing-header:"
 BILLING_TOKEN = re.compile(r"\bcch=([0-9A-Za-z]+)")
 """The token in it that changes with each request."""
 TOKEN_HINT = b"cch="
+_BEFORE = rb"(?:\b|(?<=\\[bfnrt]))"  # in JSON a line break before it reads as the letter n
+_ANY_TOKEN = re.compile(_BEFORE + rb"cch=[0-9A-Za-z]+")
 
 _MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*\.?"
 _DAY = r"(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,?\s+)?"
@@ -219,14 +221,14 @@ def mask_token(plain: bytes, token: str) -> bytes:
     """A meaning form with each occurrence of this request's own token blanked."""
     if not token:
         return plain
-    return re.sub(rb"\bcch=" + re.escape(token.encode()) + rb"(?![0-9A-Za-z])", b"cch=*", plain)
+    return re.sub(_BEFORE + rb"cch=" + re.escape(token.encode()) + rb"(?![0-9A-Za-z])", b"cch=*", plain)
 
 
 def mask_any_token(plain: bytes) -> bytes:
     """A meaning form with whatever stands behind ``cch=`` blanked."""
-    return re.sub(rb"\bcch=[0-9A-Za-z]+", b"cch=*", plain)
+    return _ANY_TOKEN.sub(b"cch=*", plain)
 
 
 def mask_billing(text: str) -> str:
-    """A billing block with its token blanked."""
-    return BILLING_TOKEN.sub("cch=*", text)
+    """A billing block with its own token, the first, blanked."""
+    return BILLING_TOKEN.sub("cch=*", text, count=1)

@@ -13,13 +13,13 @@ from standfast.prompt.dialects.base import (
     in_order,
     result_meaning,
     said,
+    system_meaning,
     text_meaning,
     text_piece,
     whole,
     without_markers,
 )
 from standfast.prompt.model import Kind, Tier
-from standfast.prompt.volatile import billing_token, mask_billing
 
 _THINKING = frozenset({"thinking", "redacted_thinking"})
 _MEDIA = frozenset({"image", "document", "search_result", "container_upload"})
@@ -90,6 +90,10 @@ class Anthropic:
             return value
         return {**value, "content": [_rename_block(b, ids) for b in content]}
 
+    def as_element(self, tier: Tier, text: str) -> Json:
+        """A text block."""
+        return {"type": "text", "text": text}
+
     def with_tail(self, value: Json, text: str) -> list[Json]:
         """One more text block at the end of the last message."""
         content = value["content"]
@@ -101,9 +105,8 @@ def _system(value: Json) -> Described:
     block = {"type": "text", "text": value} if isinstance(value, str) else value
     if not isinstance(block, dict) or not isinstance(block.get("text"), str):
         return whole("system", value)
-    text = block["text"]
-    meaning = mask_billing(text) if billing_token(text) is not None else text.strip()
-    return Described("system", None, None, [Piece("", Kind.TEXT, {**said(block), "text": meaning}, in_order(block))])
+    meaning = {**said(block), "text": system_meaning(block["text"])}
+    return Described("system", None, None, [Piece("", Kind.TEXT, meaning, in_order(block))])
 
 
 def _blocks(content: Json, suffix: str, meaning: Callable[[Json], Json]) -> list[Piece]:
@@ -117,7 +120,7 @@ def _blocks(content: Json, suffix: str, meaning: Callable[[Json], Json]) -> list
 def _block(block: Json, suffix: str, meaning: Callable[[Json], Json]) -> Piece:
     if not isinstance(block, dict):
         return Piece(suffix, Kind.OTHER, block, block)
-    kind = block.get("type")
+    kind = str(block.get("type"))
     if kind == "text":
         rest = said(block, without=("text",))
         return Piece(

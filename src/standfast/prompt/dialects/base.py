@@ -13,6 +13,7 @@ from msgspec import Raw
 
 from standfast.prompt.canonical import Json, json_text
 from standfast.prompt.model import Kind, Tier
+from standfast.prompt.volatile import billing_token, mask_billing
 
 MARKERS = frozenset({"cache_control", "prompt_cache_breakpoint"})
 """Fields that tell a provider where to write its cache. Outside the meaning, at protocol positions only."""
@@ -82,6 +83,10 @@ class Dialect(Protocol):
         """The element with call ids replaced."""
         ...
 
+    def as_element(self, tier: Tier, text: str) -> Json:
+        """A text that stood alone in its field, as an element of a list there."""
+        ...
+
     def with_tail(self, value: Json, text: str) -> list[Json]:
         """The last element of a request with text appended for the model: one element, or two."""
         ...
@@ -110,6 +115,13 @@ def said(value: Mapping[str, Json], *, without: tuple[str, ...] = ()) -> dict[st
 def text_meaning(text: Json) -> Json:
     """A text without the white space at its edges."""
     return text.strip() if isinstance(text, str) else text
+
+
+def system_meaning(text: Json) -> Json:
+    """A system text: a client's billing block without its per-request token."""
+    if isinstance(text, str) and billing_token(text) is not None:
+        return mask_billing(text)
+    return text_meaning(text)
 
 
 def result_meaning(text: Json) -> Json:

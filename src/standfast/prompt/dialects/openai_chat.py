@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from standfast.prompt.canonical import Json
 from standfast.prompt.dialects.base import (
@@ -15,12 +15,12 @@ from standfast.prompt.dialects.base import (
     is_empty,
     result_meaning,
     said,
+    system_meaning,
     text_meaning,
     text_piece,
     whole,
 )
 from standfast.prompt.model import Kind, Tier
-from standfast.prompt.volatile import billing_token, mask_billing
 
 _REASONING = ("reasoning_content", "reasoning", "reasoning_details")
 _KINDS = {"image_url": Kind.MEDIA, "input_audio": Kind.MEDIA, "file": Kind.MEDIA}
@@ -81,6 +81,10 @@ class OpenAIChat:
             return value
         return {**value, "tool_calls": [_rename_call(call, ids) for call in calls]}
 
+    def as_element(self, tier: Tier, text: str) -> Json:
+        """Not met: no field of this dialect holds a list or a text."""
+        return text
+
     def with_tail(self, value: Json, text: str) -> list[Json]:
         """Text at the end of a user message; behind anything else, a system message of its own."""
         if value.get("role") != "user":
@@ -99,7 +103,8 @@ def _message(value: Mapping[str, Json]) -> Described:
     pieces = [_reasoning(value, name) for name in _REASONING if not is_empty(value.get(name))]
     call_pieces = [_call(call, i) for i, call in enumerate(calls if isinstance(calls, list) else ())]
     if not (pieces or call_pieces) or not _is_blank(content):
-        pieces += _parts("" if content is None else content, is_system=value.get("role") in ("system", "developer"))
+        meaning = system_meaning if value.get("role") in ("system", "developer") else text_meaning
+        pieces += _parts("" if content is None else content, meaning)
     else:
         frame_key["#"] = content
     return Described(str(value.get("role", "")), frame, frame_key, pieces + call_pieces)
@@ -113,21 +118,20 @@ def _reasoning(value: Mapping[str, Json], name: str) -> Piece:
     return Piece(f".{name}", Kind.THINKING, {name: value[name]}, {name: value[name]})
 
 
-def _parts(content: Json, *, is_system: bool) -> list[Piece]:
+def _parts(content: Json, meaning: Callable[[Json], Json]) -> list[Piece]:
     if isinstance(content, str):
-        meaning = mask_billing if is_system and billing_token(content) is not None else text_meaning
         return [text_piece(".content", content, meaning, type="text")]
     if not isinstance(content, list):
         return [Piece(".content", Kind.OTHER, content, content)]
-    return [_part(part, f".content[{i}]") for i, part in enumerate(content)]
+    return [_part(part, f".content[{i}]", meaning) for i, part in enumerate(content)]
 
 
-def _part(part: Json, suffix: str) -> Piece:
+def _part(part: Json, suffix: str, text: Callable[[Json], Json]) -> Piece:
     if not isinstance(part, dict):
         return Piece(suffix, Kind.OTHER, part, part)
     if part.get("type") == "text":
         rest = said(part, without=("text",))
-        meaning = {**rest, "text": text_meaning(part.get("text"))}
+        meaning = {**rest, "text": text(part.get("text"))}
         return Piece(suffix, Kind.TEXT, meaning, in_order({**rest, "text": part.get("text")}))
     return Piece(suffix, _KINDS.get(str(part.get("type")), Kind.OTHER), said(part), in_order(part))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from standfast.prompt.canonical import Json
 from standfast.prompt.dialects.base import (
@@ -14,6 +14,7 @@ from standfast.prompt.dialects.base import (
     in_order,
     result_meaning,
     said,
+    system_meaning,
     text_meaning,
     text_piece,
     whole,
@@ -49,9 +50,10 @@ class OpenAIResponses:
         if tier is Tier.TOOLS:
             return whole(str(value.get("name") or value.get("type", "")) if isinstance(value, dict) else "", value)
         if isinstance(value, str):
-            role = "system" if tier is Tier.SYSTEM else "user"
-            frame = None if tier is Tier.SYSTEM else {"role": role}
-            return Described(role, frame, frame, [text_piece("", value)])
+            if tier is Tier.SYSTEM:
+                return Described("system", None, None, [text_piece("", value, system_meaning)])
+            frame = {"role": "user"}
+            return Described("user", frame, {**frame, "#": "text"}, [text_piece("", value)])
         if not isinstance(value, dict):
             return whole("", value)
         kind = str(value.get("type", "message"))
@@ -83,6 +85,10 @@ class OpenAIResponses:
             return {**value, "call_id": ids[value["call_id"]]}
         return value
 
+    def as_element(self, tier: Tier, text: str) -> Json:
+        """A user's message."""
+        return {"role": "user", "content": text}
+
     def with_tail(self, value: Json, text: str) -> list[Json]:
         """A developer message behind the last item; a bare string gets the text appended."""
         if isinstance(value, str):
@@ -95,30 +101,30 @@ def _message(value: Mapping[str, Json]) -> Described:
     frame = said(value, without=("content", "type", *_HOUSEKEEPING))
     frame_key: dict[str, Json] = {k: frame[k] for k in sorted(frame)}
     frame_key["#"] = "list" if isinstance(content, list) else "text"
-    pieces = _parts(content)
-    return Described(str(value["role"]), frame, frame_key, pieces)
+    meaning = system_meaning if value["role"] in ("system", "developer") else text_meaning
+    return Described(str(value["role"]), frame, frame_key, _parts(content, meaning))
 
 
-def _parts(content: Json) -> list[Piece]:
+def _parts(content: Json, meaning: Callable[[Json], Json]) -> list[Piece]:
     if isinstance(content, str):
-        return [text_piece(".content", content)]
+        return [text_piece(".content", content, meaning)]
     if not isinstance(content, list):
         return [Piece(".content", Kind.OTHER, content, content)]
-    return [_part(part, f".content[{i}]") for i, part in enumerate(content)] or [text_piece(".content", "")]
+    return [_part(part, f".content[{i}]", meaning) for i, part in enumerate(content)] or [text_piece(".content", "")]
 
 
-def _part(part: Json, suffix: str) -> Piece:
+def _part(part: Json, suffix: str, text: Callable[[Json], Json]) -> Piece:
     if not isinstance(part, dict):
         return Piece(suffix, Kind.OTHER, part, part)
-    if part.get("type") in _TEXTS:
+    if str(part.get("type")) in _TEXTS:
         rest = said(part, without=("text", "type", "logprobs"))
         return Piece(
             suffix,
             Kind.TEXT,
-            {**rest, "text": text_meaning(part.get("text"))},
+            {**rest, "text": text(part.get("text"))},
             in_order({**rest, "text": part.get("text")}),
         )
-    return Piece(suffix, Kind.MEDIA if part.get("type") in _MEDIA else Kind.OTHER, said(part), in_order(part))
+    return Piece(suffix, Kind.MEDIA if str(part.get("type")) in _MEDIA else Kind.OTHER, said(part), in_order(part))
 
 
 def _call(value: Mapping[str, Json], kind: str) -> Described:

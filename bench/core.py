@@ -38,8 +38,7 @@ def _bodies(client: str, dialect: str, size: int, sessions: int) -> Iterator[tup
         session = sized(f"{client}{number}", dialect, size, drift=client == "drift")
         if client == "cold":
             yield from (
-                (sized(f"{number}-{k}", dialect, size, private=True).body(_middle(session)), True)
-                for k in range(5)
+                (sized(f"{number}-{k}", dialect, size, private=True).body(_middle(session)), True) for k in range(5)
             )
         else:
             yield from ((body, i > 0) for i, body in enumerate(session.bodies()))

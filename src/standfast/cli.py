@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from standfast import __version__, config
-from standfast.config import Policy, Settings
+from standfast.config import Policy, Settings, require_key_if_exposed
 from standfast.errors import ConfigError, StandfastError
 
 _CONFIG = click.option("--config", type=click.Path(path_type=Path), help="Configuration file (TOML); docs/settings.md.")
@@ -74,6 +74,7 @@ def serve(upstreams: tuple[str, ...], config: Path | None, **flags: Any) -> None
     from standfast.observe import log, metrics
 
     settings = _load(config, flags, upstreams)
+    require_key_if_exposed(settings)
     log.set_up(settings.log_level)
     console = Console(stderr=True)
     with metrics.opened(settings.workers) as counted:

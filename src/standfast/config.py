@@ -13,6 +13,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from fnmatch import fnmatchcase
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -58,7 +59,7 @@ def _setting(default: Any, text: str, *, secret: bool = False) -> Any:
 class Settings:
     """All settings, resolved."""
 
-    host: str = _setting("127.0.0.1", "Address to listen on. Anything but loopback wants a gateway_key.")
+    host: str = _setting("127.0.0.1", "Address to listen on. Anything but loopback needs a gateway_key.")
     port: int = _setting(8790, "Port to listen on.")
     workers: int = _setting(1, "Worker processes; they share one ledger.")
     policy: Policy = _setting(Policy.LOSSLESS, "off, observe, lossless or isolate.")
@@ -131,6 +132,20 @@ def load(
             raise ConfigError(f"{path}: an upstream is a table [[upstream]]; docs/settings.md shows one")
         upstreams = tuple(_upstream(row, i, path) for i, row in enumerate(rows))
     return Settings(**values, upstreams=tuple(upstreams))
+
+
+def require_key_if_exposed(settings: Settings) -> None:
+    """Raises ConfigError if the gateway would listen beyond this machine without a gateway key."""
+    host = settings.host
+    try:
+        is_loopback = host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        is_loopback = False
+    if not is_loopback and not settings.gateway_key:
+        raise ConfigError(
+            f"host {host} can be reached from other machines: set STANDFAST_GATEWAY_KEY, which callers then send as "
+            "x-standfast-key, or listen on 127.0.0.1"
+        )
 
 
 def upstream_from_url(url: str, name: str = "") -> Upstream:

@@ -29,9 +29,10 @@ from standfast.prompt.drift import Drift, meaning
 from standfast.prompt.fingerprint import Chain, link, record, tool_set
 from standfast.prompt.items import Items
 from standfast.prompt.measure import Tokens, measure
+from standfast.prompt.mended import Carried, Mended
 from standfast.prompt.model import Item, Sent, Tier, Tip
 from standfast.prompt.render import render
-from standfast.prompt.repair import Carried, Mended, mend
+from standfast.prompt.repair import mend
 from standfast.prompt.replies import Reply
 from standfast.prompt.request import Request, bookmark, read, scope
 

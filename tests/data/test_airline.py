@@ -42,7 +42,8 @@ def test_every_habit_is_repaired_and_no_meaning_changed(habit: perturb.Habit) ->
             before, raw_before = prompt, raw_prompt
             turns_seen += 1
     print(
-        f"\n{habit.__name__}: hit / attainable {raw_hit / attainable:.4f} raw, {hit / attainable:.6f} repaired, {turns_seen} requests"
+        f"\n{habit.__name__}: hit / attainable {raw_hit / attainable:.4f} raw, {hit / attainable:.6f} repaired, "
+        f"{turns_seen} requests"
     )
     assert hit / attainable >= WANTED
 

@@ -18,8 +18,8 @@ from standfast.events import Event, FailedOpen
 from standfast.ledger.memory import MemoryLedger
 from standfast.prompt.dialects import DIALECTS, detect
 from standfast.prompt.items import Items
+from standfast.prompt.mended import untouched
 from standfast.prompt.render import render
-from standfast.prompt.repair import untouched
 from standfast.prompt.request import read
 from standfast.turn import Arrival, Diagnosis, Turns
 

@@ -11,8 +11,8 @@ from property.reading import shown
 from property.talk import DIALECTS, Habit, body, talk, wire
 
 from standfast.config import Policy
+from standfast.prompt.mended import untouched
 from standfast.prompt.render import render
-from standfast.prompt.repair import untouched
 
 
 @given(rngs)

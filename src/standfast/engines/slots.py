@@ -107,9 +107,11 @@ class Slots:
             self.release(lease.slot, chain if lease.answered else ())
 
     def forget(self) -> None:
-        """The engine was restarted: all slots are empty. Requests still running keep their slots."""
+        """The engine was restarted: all slots are empty. Requests that run keep theirs, and will fill them again."""
         for slot in self._slots:
-            slot.chain, slot.sizes, slot.certain = (), (), 0
+            slot.certain = 0
+            if not slot.users:
+                slot.chain, slot.sizes = (), ()
 
     @property
     def busy(self) -> int:

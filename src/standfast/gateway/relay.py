@@ -112,9 +112,14 @@ class Relay:
         while True:
             data = Body(body) if isinstance(body, bytes) else body
             try:
-                return await session.request(
+                response = await session.request(
                     method, url, headers=headers, data=data, allow_redirects=False, trace_request_ctx=attempt
                 )
+                # llama.cpp listens before its model is loaded, and answers 503 until then.
+                if not (patient and response.status == 503 and isinstance(body, bytes) and loop.time() < patience):
+                    return response
+                response.close()
+                await asyncio.sleep(_POLL)
             except aiohttp.ClientConnectorError as error:
                 if not (patient and isinstance(body, bytes) and loop.time() < patience):
                     raise self._told(name, error) from error

@@ -8,15 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from standfast.prompt import canonical, drift, volatile
 from standfast.prompt.items import Items
+from standfast.prompt.mended import Mended
 from standfast.prompt.model import Item, Sent, Tier
 from standfast.prompt.request import Request
-
-if TYPE_CHECKING:
-    from standfast.prompt.repair import Mended
 
 _TAG = "<system-update>\n"
 _MOVABLE = frozenset({"S1", "S2", "S3", "S4"})

@@ -19,8 +19,8 @@ from operator import attrgetter
 from standfast.prompt.causes import Repair
 from standfast.prompt.dialects.base import Dialect
 from standfast.prompt.drift import Drift
+from standfast.prompt.mended import Mended
 from standfast.prompt.model import Head, Item, Tier, Tip
-from standfast.prompt.repair import Mended
 from standfast.prompt.request import Request
 
 BYTES_PER_TOKEN = 4
@@ -69,12 +69,13 @@ def measure(request: Request, mended: Mended, reference: Tip | None) -> Tokens:
     if reference is None:
         return Tokens(prompt=prompt)
     shared = _size(reference.head.tools) + _size(reference.head.system)
-    if mended.shared:
-        last = request.units[mended.shared - 1]
+    units = min(mended.shared, len(reference.sent))  # what the model answered was in no prompt yet
+    if units:
+        last = request.units[units - 1]
         shared += _size(request.items[: last.first + len(last.items)])
     is_fork = mended.shared < min(len(request.units), len(reference.sent))
     if not mended.drifts and not is_fork:
-        total = shared + sum(_size(sent.items) for sent in reference.sent[mended.shared :])
+        total = shared + sum(_size(sent.items) for sent in reference.sent[units:])
         return Tokens(prompt, *map(_tokens, (total, shared, shared, shared, 0)))
     dialect = request.dialect
     old = _steps(

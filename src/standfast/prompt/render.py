@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from standfast.prompt.mended import Mended
 from standfast.prompt.model import Item
-from standfast.prompt.repair import Mended
 from standfast.prompt.request import Range, Request, elements
 
 Edit = tuple[Range, bytes]

@@ -50,7 +50,7 @@ class Anthropic:
         Param("mcp_servers", Tier.TOOLS),
     )
     routes: tuple[str, ...] = ()
-    shape_matters = False
+    own_fields: frozenset[str] = frozenset()
 
     def describe(self, tier: Tier, value: Json) -> Described:
         """A tool, a system block (or the whole system string), a message."""
@@ -93,6 +93,19 @@ class Anthropic:
     def as_element(self, tier: Tier, text: str) -> Json:
         """A text block."""
         return {"type": "text", "text": text}
+
+    def as_text(self, value: Json) -> str | None:
+        """The text of a plain block."""
+        said_more = not isinstance(value, dict) or said(value, without=("type", "text"))
+        return None if said_more or not isinstance(value.get("text"), str) else value["text"]
+
+    def without_thinking(self, value: Json) -> Json | None:
+        """A message without thinking blocks."""
+        content = value.get("content") if isinstance(value, dict) else None
+        if not isinstance(content, list):
+            return value
+        kept = [b for b in content if not (isinstance(b, dict) and str(b.get("type")) in _THINKING)]
+        return {**value, "content": kept} if kept else None
 
     def with_tail(self, value: Json, text: str) -> list[Json]:
         """One more text block at the end of the last message."""

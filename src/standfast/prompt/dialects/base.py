@@ -64,8 +64,8 @@ class Dialect(Protocol):
     tools: str
     params: tuple[Param, ...]
     routes: tuple[str, ...]
-    shape_matters: bool
-    """Whether a string and a list of one text block may be rendered differently."""
+    own_fields: frozenset[str]
+    """Fields of an element that are the client's to set or leave out, and no part of the prompt."""
 
     def describe(self, tier: Tier, value: Json) -> Described:
         """Take one element apart."""
@@ -85,6 +85,14 @@ class Dialect(Protocol):
 
     def as_element(self, tier: Tier, text: str) -> Json:
         """A text that stood alone in its field, as an element of a list there."""
+        ...
+
+    def as_text(self, value: Json) -> str | None:
+        """The reverse of ``as_element``; None if the element says more than a text can."""
+        ...
+
+    def without_thinking(self, value: Json) -> Json | None:
+        """A model's answer without its reasoning; None if it is nothing else."""
         ...
 
     def with_tail(self, value: Json, text: str) -> list[Json]:

@@ -45,7 +45,7 @@ class OpenAIChat:
         Param("tool_choice", Tier.PARAMS, b'"auto"', "allowed_tools"),
     )
     routes: tuple[str, ...] = ("prompt_cache_key", "session_id")
-    shape_matters = True
+    own_fields: frozenset[str] = frozenset()
 
     def describe(self, tier: Tier, value: Json) -> Described:
         """A tool or a message."""
@@ -84,6 +84,14 @@ class OpenAIChat:
     def as_element(self, tier: Tier, text: str) -> Json:
         """Not met: no field of this dialect holds a list or a text."""
         return text
+
+    def as_text(self, value: Json) -> str | None:
+        """Not met, see above."""
+        return None
+
+    def without_thinking(self, value: Json) -> Json | None:
+        """A message without the fields that carry reasoning."""
+        return {k: v for k, v in value.items() if k not in _REASONING} if isinstance(value, dict) else value
 
     def with_tail(self, value: Json, text: str) -> list[Json]:
         """Text at the end of a user message; behind anything else, a system message of its own."""

@@ -43,7 +43,7 @@ class OpenAIResponses:
         Param("tool_choice", Tier.PARAMS, b'"auto"', "allowed_tools"),
     )
     routes: tuple[str, ...] = ("prompt_cache_key", "session_id")
-    shape_matters = True
+    own_fields = frozenset(_HOUSEKEEPING)
 
     def describe(self, tier: Tier, value: Json) -> Described:
         """A tool, the instructions, an input item."""
@@ -88,6 +88,15 @@ class OpenAIResponses:
     def as_element(self, tier: Tier, text: str) -> Json:
         """A user's message."""
         return {"role": "user", "content": text}
+
+    def as_text(self, value: Json) -> str | None:
+        """The text of a user's plain message."""
+        is_plain = isinstance(value, dict) and value.get("role") == "user" and isinstance(value.get("content"), str)
+        return value["content"] if is_plain and not said(value, without=("type", "role", "content")) else None
+
+    def without_thinking(self, value: Json) -> Json | None:
+        """Nothing of a reasoning item, all of any other."""
+        return None if isinstance(value, dict) and value.get("type") == "reasoning" else value
 
     def with_tail(self, value: Json, text: str) -> list[Json]:
         """A developer message behind the last item; a bare string gets the text appended."""

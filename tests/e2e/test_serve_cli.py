@@ -192,7 +192,7 @@ def responses_agent(client: openai.OpenAI, *, stream: bool) -> list[str]:
 def test_responses_agent(program: Program, script: Served, stream: bool) -> None:
     with openai.OpenAI(base_url=program.url + "/v1", api_key=f"{SECRET}-{stream}", max_retries=0) as client:
         causes = responses_agent(client, stream=stream)
-        assert stream or causes == ["none", "T1", "T1", "H2"]
+        assert stream or causes == ["none", "T1", "T1", "H3"]
     sent = script.generated
     assert_each_extends_the_last(sent, "input")
     assert_cached(sent, "input_tokens", "input_tokens_details.cached_tokens")

@@ -44,7 +44,7 @@ class ChildConfig:
     context: int = 512
     """Tokens per slot."""
     threads: int = 1
-    own_template: bool = True
+    own_template: bool = False
     """Use the chat template inside the model file; false for ours, which knows tools."""
     slot_folder: str = ""
     """Where slots may be saved; without one the server refuses to empty them too."""

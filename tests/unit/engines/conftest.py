@@ -29,12 +29,17 @@ def model_file() -> Path:
         pytest.skip(str(error))
 
 
+def _with_models(state_dir: Path, model_file: Path) -> Path:
+    """A state folder with the installed models in it, so that the engine is set up as it is for a user."""
+    (state_dir / "models").symlink_to(model_file.parent)
+    return state_dir
+
+
 @pytest.fixture(scope="session")
 def engine_settings(model_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Settings:
     """Two small slots and one thread."""
     return Settings(
-        state_dir=tmp_path_factory.mktemp("state"),
-        engine_model=model_file,
+        state_dir=_with_models(tmp_path_factory.mktemp("state"), model_file),
         engine_slots=2,
         engine_context=1024,
         engine_threads=1,
@@ -42,9 +47,9 @@ def engine_settings(model_file: Path, tmp_path_factory: pytest.TempPathFactory) 
 
 
 @pytest.fixture
-def own_settings(engine_settings: Settings, tmp_path: Path) -> Settings:
+def own_settings(engine_settings: Settings, model_file: Path, tmp_path: Path) -> Settings:
     """The same with a state folder that no other test sees."""
-    return replace(engine_settings, state_dir=tmp_path)
+    return replace(engine_settings, state_dir=_with_models(tmp_path, model_file))
 
 
 @pytest.fixture(scope="session")

@@ -99,13 +99,20 @@ def test_release_of_a_free_slot_is_an_error() -> None:
         Slots(1).release(0)
 
 
-def test_forget_empties_all_slots_while_requests_run() -> None:
+@pytest.mark.parametrize(("answered", "held"), [([HEAD, A1], (HEAD, A1)), ([], ())])
+def test_forget_empties_idle_slots_and_leaves_running_requests_what_they_will_fill(
+    answered: list[bytes], held: tuple[bytes, ...]
+) -> None:
     slots = Slots(2)
-    slot = slots.choose([HEAD, A1], [10, 10], 1)
+    idle = slots.choose([HEAD], [10], 1)
+    slots.release(idle, [HEAD])
+    busy = slots.choose([A1], [10], 2)
+    assert busy != idle
     slots.forget()
-    slots.release(slot, [HEAD, A1])
+    assert not slots._slots[idle].chain
+    slots.release(busy, [A1] if answered else [])
     assert slots.busy == 0
-    assert all(not s.chain for s in slots._slots)
+    assert slots._slots[busy].chain == ((A1,) if held else ())
 
 
 def common(one: Sequence[bytes], other: Sequence[bytes]) -> int:

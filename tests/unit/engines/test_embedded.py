@@ -104,9 +104,9 @@ async def test_an_observer_that_fails_does_not_end_the_supervision(own_settings:
         assert await chat(engine.base_url) == 200
 
 
-async def test_it_is_given_up_when_it_keeps_dying(own_settings: Settings, tmp_path: Path) -> None:
+async def test_it_is_given_up_when_it_keeps_dying(own_settings: Settings, model_file: Path, tmp_path: Path) -> None:
     mine = tmp_path / "mine.gguf"
-    shutil.copy(own_settings.engine_model, mine)
+    shutil.copy(model_file, mine)
     async with started(replace(own_settings, engine_model=mine)) as engine:
         assert engine.pid is not None
         mine.unlink()  # mapped by the running child, gone for the next
@@ -125,9 +125,9 @@ async def test_stop_while_it_restarts(own_settings: Settings) -> None:
     assert engine.pid is None
 
 
-async def test_a_model_that_cannot_be_loaded(own_settings: Settings, tmp_path: Path) -> None:
+async def test_a_model_that_cannot_be_loaded(own_settings: Settings, model_file: Path, tmp_path: Path) -> None:
     broken = tmp_path / "cut.gguf"
-    with own_settings.engine_model.open("rb") as file:
+    with model_file.open("rb") as file:
         broken.write_bytes(file.read(3_000_000))
     with pytest.raises(EngineFailed, match=r"exit status 1.*corrupted or incomplete") as caught:
         await EmbeddedEngine(replace(own_settings, engine_model=broken)).start()
@@ -136,7 +136,7 @@ async def test_a_model_that_cannot_be_loaded(own_settings: Settings, tmp_path: P
     with pytest.raises(ModelBroken):
         await EmbeddedEngine(replace(own_settings, engine_model=broken)).start()
     with pytest.raises(ModelMissing):
-        await EmbeddedEngine(replace(own_settings, engine_model=Path())).start()
+        await EmbeddedEngine(replace(own_settings, state_dir=tmp_path / "empty")).start()
 
 
 async def test_a_start_that_takes_too_long(own_settings: Settings) -> None:

@@ -30,7 +30,7 @@ from standfast.prompt.fingerprint import Chain, link, record, tool_set
 from standfast.prompt.items import Items
 from standfast.prompt.measure import Tokens, measure
 from standfast.prompt.mended import Carried, Mended
-from standfast.prompt.model import Item, Sent, Tier, Tip
+from standfast.prompt.model import Head, Item, Sent, Tier, Tip
 from standfast.prompt.render import render
 from standfast.prompt.repair import mend
 from standfast.prompt.replies import Reply
@@ -216,7 +216,7 @@ class Turns:
             reference.lineage if reference and continues else identity,
             arrival.now,
             request.dialect.name,
-            replace(request.head, tools=mended.tools, system=mended.system, routes=mended.routes),
+            _as_sent(request.head, mended),
             tuple(mended.sent),
             fingerprint=record(key, request.dialect.name, request.head, request.end, len(request.links)),
         )
@@ -264,6 +264,13 @@ class Turns:
                 d.attainable_tokens, d.lost_tokens, d.resumed, seconds,
             )
         )  # fmt: skip
+
+
+def _as_sent(head: Head, mended: Mended) -> Head:
+    """The head as it goes out; the client's own if nothing in it was changed, so that sessions share it."""
+    if mended.tools is head.tools and mended.system is head.system and mended.routes == head.routes:
+        return head
+    return replace(head, tools=mended.tools, system=mended.system, routes=mended.routes)
 
 
 def _reason(error: Exception) -> str:

@@ -70,6 +70,8 @@ def all_of(*observers: Observer) -> Observer:
 
 def set_up(level: str, write: Callable[[str], object] | None = None) -> None:
     """Send our lines, and what the server has to say, to standard error (or to ``write``)."""
+    # What our lines do not show need not be gathered (the logging HOWTO, "Optimization").
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     handler = logging.StreamHandler(sys.stderr) if write is None else _Writer(write)
     handler.setFormatter(logging.Formatter(_FORMAT))
     ours, server = logging.getLogger("standfast"), logging.getLogger("uvicorn.error")

@@ -65,14 +65,14 @@ def _steps(
 
 def measure(request: Request, mended: Mended, reference: Tip | None) -> Tokens:
     """Count one request against its reference."""
-    prompt = _tokens(_size(request.head.tools) + _size(request.head.system) + _size(request.items))
+    prompt = _tokens(_size(request.head.tools) + _size(request.head.system) + request.sizes[-1])
     if reference is None:
         return Tokens(prompt=prompt)
     shared = _size(reference.head.tools) + _size(reference.head.system)
     units = min(mended.shared, len(reference.sent))  # what the model answered was in no prompt yet
     if units:
         last = request.units[units - 1]
-        shared += _size(request.items[: last.first + len(last.items)])
+        shared += request.sizes[last.first + len(last.items)]
     is_fork = mended.shared < min(len(request.units), len(reference.sent))
     if not mended.drifts and not is_fork:
         total = shared + sum(_size(sent.items) for sent in reference.sent[units:])

@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
+from itertools import accumulate
 
 import msgspec
 from msgspec import Raw
@@ -75,6 +76,8 @@ class Request:
     """The per-request token of its billing block, or empty."""
     anchored: bool = False
     """Its history goes on from one that the provider stores, so it shares no beginning with other bodies."""
+    sizes: list[int] = field(default_factory=lambda: [0])
+    """Rendered bytes of the first n items of the history, for each n."""
     resumed: int = 0
     """Units that were taken over from the bookmark."""
 
@@ -113,6 +116,7 @@ def _read(body: bytes, dialect: Dialect, key: bytes, items: Items) -> Request:
         body, dialect, fields, head, read_items[first:], ranges[first:], first, [], [], start, Calls({}), _billing(head)
     )
     request.anchored = bool(anchor)
+    _add_sizes(request)
     _fold(request, key, 0)
     return request
 
@@ -144,6 +148,7 @@ def _resume(body: bytes, dialect: Dialect, key: bytes, items: Items, mark: Bookm
         mark.calls.copy(),
         old.token,
         old.anchored,
+        old.sizes[: mark.items + 1],
         mark.units,
     )
     if body[list_end:] != mark.rest:
@@ -154,9 +159,15 @@ def _resume(body: bytes, dialect: Dialect, key: bytes, items: Items, mark: Bookm
         request.token = _billing(request.head)
         if (request.root, request.token) != (old.root, old.token):
             request.units, request.calls, request.resumed = [], Calls({}), 0
+    _add_sizes(request)
     request.links = old.links[: mark.links] if request.resumed else []
     _fold(request, key, mark.items if request.resumed else 0)
     return request
+
+
+def _add_sizes(request: Request) -> None:
+    new = request.items[len(request.sizes) - 1 :]
+    request.sizes += accumulate((item.size for item in new[1:]), initial=request.sizes[-1] + new[0].size) if new else ()
 
 
 def _fold(request: Request, key: bytes, at: int) -> None:
@@ -199,7 +210,26 @@ def bookmark(request: Request) -> Bookmark | None:
     count = last.first + len(last.items)
     prefix = request.body[: request.ranges[count - 1][1]]
     rest = request.body[request.fields[request.dialect.history][1] :]
-    return Bookmark(prefix, rest, replace(request, body=b""), count, units, links, request.calls)
+    return Bookmark(prefix, rest, _without_body(request), count, units, links, request.calls)
+
+
+def _without_body(r: Request) -> Request:
+    return Request(
+        b"",
+        r.dialect,
+        r.fields,
+        r.head,
+        r.items,
+        r.ranges,
+        r.first,
+        r.units,
+        r.links,
+        r.root,
+        r.calls,
+        r.token,
+        r.anchored,
+        r.sizes,
+    )
 
 
 def _billing(head: Head) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import StringIO
@@ -24,6 +25,7 @@ HEADERS: Mapping[str, str] = {"x-standfast-policy": "isolate"}
 SESSIONS = 1000
 """The cost of one session is too small to read."""
 _PICTURE_WIDTH = 86
+_WEB_FONT = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)  # a picture should load nothing from elsewhere
 _COLD = 16  # tokens; any two conversations share the first few of the chat template
 
 _POLICY_NOTE = (
@@ -84,7 +86,8 @@ def draw(result: DemoResult, path: Path) -> None:
     """Save the table and its notes as an SVG picture."""
     console = Console(record=True, width=_PICTURE_WIDTH, file=StringIO(), force_terminal=True)
     show(result, console, as_json=False)
-    console.save_svg(str(path), title="standfast demo")
+    picture = console.export_svg(title="standfast demo")
+    path.write_text(_WEB_FONT.sub("", picture), encoding="utf-8")
 
 
 def table(result: DemoResult) -> Table:

@@ -129,6 +129,7 @@ def _same(unit: Unit, sent: Sent) -> bool:
 
 def _replay(request: Request, unit: Unit, sent: Sent, items: Items, result: Mended) -> Sent:
     """A unit of equal meaning: as it came if the cache sees no difference, else as it was sent."""
+    _learn_ids(unit, sent, result.ids)
     if [item.key for item in unit.items] == [item.key for item in sent.items]:
         return Sent(unit.items, unit.links)
     dialect = request.dialect
@@ -138,8 +139,7 @@ def _replay(request: Request, unit: Unit, sent: Sent, items: Items, result: Mend
     repaired = [item.key for item in out] == [item.key for item in sent.items]
     if not sent.ours:
         settle(result.drifts, [_unit_drift(request, unit, sent)], repaired=repaired)
-    _learn_ids(unit, sent, result.ids)
-    return Sent(out if repaired else unit.items, unit.links, sent.ours)
+    return Sent(out, unit.links, sent.ours) if repaired else Sent(unit.items, unit.links)
 
 
 def _matched(old: Sequence[Item], unit: Unit) -> list[tuple[Item, Item]]:
@@ -175,6 +175,7 @@ def item_path(request: Request, index: int) -> str:
 
 
 def _learn_ids(unit: Unit, sent: Sent, ids: dict[str, str]) -> None:
+    """Which ids of this client stand for which that were sent; a new call may take an old one's id over."""
     new = [p.call_id for i in unit.items for p in i.parts if p.kind is Kind.CALL]
     old = [p.call_id for i in sent.items for p in i.parts if p.kind is Kind.CALL]
     for name, known in zip(new, old, strict=False):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,7 +20,7 @@ from rich.text import Text
 
 from standfast import __version__, config
 from standfast.config import Policy, Settings, require_key_if_exposed
-from standfast.errors import ConfigError, StandfastError
+from standfast.errors import ConfigError, LedgerError, StandfastError
 
 _CONFIG = click.option("--config", type=click.Path(path_type=Path), help="Configuration file (TOML); docs/settings.md.")
 
@@ -231,6 +232,27 @@ def settings(as_json: bool, config: Path | None, **flags: Any) -> None:
     for row in rows:
         table.add_row(*row)
     Console().print(table)
+
+
+@app.command()
+@_settings_options
+def check(config: Path | None, **flags: Any) -> None:
+    """Verify everything that the ledger on disk holds: digests, counts, references."""
+    from standfast.ledger.check import check as verify
+    from standfast.ledger.database import Broken
+
+    path = _load(config, flags).database
+    if not path.exists():
+        raise ConfigError(f"{path}: there is no ledger yet")
+    try:
+        problems = verify(path)
+    except (sqlite3.Error, Broken) as error:
+        raise LedgerError(f"{path}: cannot be read: {error}") from error
+    for problem in problems:
+        click.echo(problem)
+    if problems:
+        raise LedgerError(f"{path}: {len(problems)} faults; the gateway forgets what is damaged when it meets it")
+    click.echo(f"{path}: sound")
 
 
 def _setting_row(f: Any, resolved: Settings) -> tuple[str, str, str, str]:

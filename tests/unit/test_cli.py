@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
 import socket
+import sqlite3
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from ledger_tips import parse, put, tip_of, words
 from serving import run
 
 from standfast import __version__, cli, config
+from standfast.ledger.memory import MemoryLedger
+from standfast.ledger.sqlite import SqliteLedger
 
 CLOSED = "http://127.0.0.1:1"
 FIRST: dict[str, Any] = {
@@ -210,3 +215,33 @@ class TestExplain:
         first, second = json.loads(out)
         assert (first["cause"], first["repaired"], first["gap_seconds"]) == ("T1", False, 1)
         assert (second["request"], second["gap_seconds"]) == (2, 2)
+
+
+class TestCheck:
+    def test_a_sound_ledger(self, invoke: Any, tmp_path: Path) -> None:
+        SqliteLedger(tmp_path / "ledger.sqlite", 1 << 20, MemoryLedger(1 << 20)).close()
+        status, out, _ = invoke("check", "--state-dir", tmp_path)
+        assert (status, out) == (0, f"{tmp_path / 'ledger.sqlite'}: sound\n")
+
+    def test_a_wrong_count(self, invoke: Any, tmp_path: Path) -> None:
+        path = tmp_path / "ledger.sqlite"
+        ledger = SqliteLedger(path, 1 << 20, MemoryLedger(1 << 20), parse=parse)
+        put(ledger, tip_of(1, words("a b")))
+        ledger.close()
+        with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            connection.execute("UPDATE blobs SET refs = refs + 1")
+        status, out, err = invoke("check", "--state-dir", tmp_path)
+        assert status == 1
+        assert all(line.startswith("blob ") for line in out.splitlines())
+        assert err.count("\n") == 1
+
+    @pytest.mark.parametrize(
+        ("content", "reason"), [(None, "there is no ledger yet"), (b"junk" * 999, "cannot be read")]
+    )
+    def test_nothing_to_check(self, invoke: Any, tmp_path: Path, content: bytes | None, reason: str) -> None:
+        if content:
+            (tmp_path / "ledger.sqlite").write_bytes(content)
+        status, _, err = invoke("check", "--state-dir", tmp_path)
+        assert status == 1
+        assert reason in err
+        assert err.count("\n") == 1

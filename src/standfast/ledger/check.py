@@ -83,4 +83,12 @@ class _Check:
     def _compare(self, what: str, stored: Mapping[_K, int], counted: Mapping[_K, int]) -> None:
         for key in stored.keys() | counted.keys():
             if stored.get(key) != counted.get(key):
-                self._wrong.append(f"{what} {key!r}: {stored.get(key)} references stored, {counted.get(key)} counted")
+                self._wrong.append(
+                    f"{what} {_named(key)}: {stored.get(key)} references stored, {counted.get(key)} counted"
+                )
+
+
+def _named(key: object) -> str:
+    if isinstance(key, bytes):
+        return key.hex()
+    return " of lineage ".join(map(_named, key)) if isinstance(key, tuple) else str(key)

@@ -44,12 +44,12 @@ PATTERNS: tuple[Pattern, ...] = (
     _pattern("S1", "iso date and time", rf"\b\d{{4}}-\d{{2}}-\d{{2}}(?:{_ISO_TIME})?(?![\w-])"),
     _pattern("S1", "written date", rf"\b{_DAY}(?:{_NTH}\s+{_MONTH}|{_MONTH}\s+{_NTH})(?!\w),?(?:\s+\d{{4}}\b)?{_AT}"),
     _pattern("S1", "slashed date", rf"(?<![\d/])\d{{1,4}}/\d{{1,2}}/\d{{2,4}}(?![\d/]){_AT}"),
-    _pattern("S1", "dotted date", rf"(?<![\d.])\d{{1,2}}\.\d{{1,2}}\.\d{{4}}(?![\d.]){_AT}"),
+    _pattern("S1", "dotted date", rf"(?<![\d.])\d{{1,2}}\.\d{{1,2}}\.\d{{4}}(?!\d|\.\d){_AT}"),
     _pattern("S1", "clock", rf"(?<![\d:.]){_TIME}(?![\d:])"),
     _pattern("S1", "month and year", rf"\b{_MONTH}\s+\d{{4}}\b"),
     _pattern("S1", "day of the week", r"\b(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day\b"),
     _pattern("S1", "time ago", r"\b\d+\s+(?:second|minute|hour|day|week)s?\s+ago\b"),
-    _pattern("S1", "unix time", r"(?<![\w.])1[5-9]\d{8}(?:\d{3}|\.\d+)?(?![\w.])"),
+    _pattern("S1", "unix time", r"(?<![\w.])1[5-9]\d{8}(?:\d{3}|\.\d+)?(?!\w|\.\d)"),
     _pattern("S2", "uuid", r"\b[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b"),
     _pattern("S2", "hex id", r"\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{12,64}\b"),
     _pattern(
@@ -60,19 +60,19 @@ PATTERNS: tuple[Pattern, ...] = (
     _pattern(
         "S3",
         "counter",
-        r"(?i)\b\d[\d,._]*(?=\s*(?:/\s*\d[\d,._]*\s*)?"
+        r"(?i)(?<![\d,._])\d[\d,._]{0,20}(?=\s*(?:/\s*\d[\d,._]{0,20}\s*)?"
         r"(?:tokens?|turns?|steps?|credits?|messages?)\s+(?:left|remaining|used)\b)",
     ),
     _pattern(
         "S3",
         "working directory",
-        r"(?i)\b(?:cwd|(?:working|current|project|root)[ -]?(?:directory|dir|folder|path))\b(?:\s+is)?\s*[:=]?\s*"
-        + _PATH,
+        r"(?i)\b(?:cwd|(?:working|current|project|root)[ -]?(?:directory|dir|folder|path))\b"
+        rf"(?:(?:\s+is\s+|\s*[:=]\s*){_PATH}|\s+[`'\"]?[/~][/~\w.-]*)",
     ),
     _pattern(
         "S3",
         "git state",
-        r"(?im)^\s*(?:(?:git|current)\s+)?(?:branch|status|head|recent commits?)\s*[:=].*$|^\s?[MADRCU?!]{1,2}\s+\S+$",
+        r"(?im)^\s*(?:(?:git|current)\s+)?(?:branch|status|head|recent commits?)\s*[:=].*$|^(?: [MADRCU]|[MADRCU?!][ MADRCU?!]) \S+$",
     ),
     _pattern("S3", "temporary path", r"(?:/tmp|/var/folders|/private/tmp|[A-Z]:\\Temp)[/\\][\w.+/\\-]+"),
     _pattern("S3", "host", r"(?i)\b(?:host(?:name)?|machine|pid|port)\s*[:=]\s*[\w.-]+"),
@@ -93,6 +93,10 @@ HINTS: tuple[tuple[str, re.Pattern[str]], ...] = (
 )
 """What a line speaks of, or the heading above it: for a change that does not look volatile by itself."""
 _HEADING_WITHIN = 6  # lines
+_LONGEST_HINT = 1_000  # characters of a line that are looked at
+_SURROUNDINGS = 120  # characters on either side of a change; no pattern is longer by much
+_LONGEST_CHANGE = 8_000  # characters of changed lines, before and after together
+_LONGEST_INSERTION, _MOST_LINES_INSERTED = 400, 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +136,26 @@ def skeleton(text: str) -> str:
 
 def looks_volatile(before: str, after: str) -> bool:
     """Whether two texts differ, and in volatile spans only."""
-    return before != after and skeleton(before) == skeleton(after)
+    pairs = _changed_lines(before, after)
+    return bool(pairs) and all(skeleton(old) == skeleton(new) for old, new in pairs)
+
+
+def _changed_lines(before: str, after: str) -> list[tuple[str, str]]:
+    """The lines that differ, cut to the surroundings of the change; none if lines came or went, or if it is long.
+
+    Patterns are tried on these alone: what they cost depends on the change, not on the length of the prompt.
+    """
+    old, new = before.splitlines(), after.splitlines()
+    if len(old) != len(new):
+        return []
+    pairs = [_around(a, b) for a, b in zip(old, new, strict=True) if a != b]
+    return pairs if sum(len(a) + len(b) for a, b in pairs) <= _LONGEST_CHANGE else []
+
+
+def _around(before: str, after: str) -> tuple[str, str]:
+    start, end_before, end_after = changed_span(before, after)
+    first = max(0, start - _SURROUNDINGS)
+    return before[first : end_before + _SURROUNDINGS], after[first : end_after + _SURROUNDINGS]
 
 
 def changed_span(before: str, after: str) -> tuple[int, int, int]:
@@ -164,9 +187,7 @@ def cause_of_change(before: str, after: str) -> str | None:
     surroundings must be equal. Where it holds, the first changed span names the class.
     """
     if looks_volatile(before, after):
-        left = [(before[s.start : s.end], s.cause) for s in find(before)]
-        right = [(after[s.start : s.end], s.cause) for s in find(after)]
-        return next((b[1] for a, b in zip(left, right, strict=False) if a != b), None)
+        return next((cause for pair in _changed_lines(before, after) if (cause := _first_changed(*pair))), None)
     start, end_before, end_after = changed_span(before, after)
     inserted = None
     if end_before == start or end_after == start:
@@ -175,12 +196,20 @@ def cause_of_change(before: str, after: str) -> str | None:
     return inserted or _cause_by_hint(before, after)
 
 
+def _first_changed(before: str, after: str) -> str | None:
+    left = [(before[s.start : s.end], s.cause) for s in find(before)]
+    right = [(after[s.start : s.end], s.cause) for s in find(after)]
+    return next((b[1] for a, b in zip(left, right, strict=False) if a != b), None)
+
+
 def _cause_of_insertion(text: str, start: int, end: int) -> str | None:
     """A line that came or went: volatile if it holds a volatile span and little else."""
-    chunk = text[start:end]
-    spans = find(text)
-    inside = [s for s in spans if s.start < end and s.end > start]
-    if not inside or len(chunk) > 400 or chunk.count("\n") > 3:
+    if end - start > _LONGEST_INSERTION or text.count("\n", start, end) > _MOST_LINES_INSERTED:
+        return None
+    first = max(0, start - _SURROUNDINGS)
+    spans = find(text[first : end + _SURROUNDINGS])
+    inside = [s for s in spans if s.start < end - first and s.end > start - first]
+    if not inside:
         return None
     return inside[0].cause
 
@@ -204,7 +233,7 @@ def _hint(lines: Sequence[str], index: int) -> str | None:
         if i < index and not (line.endswith(":") or line.startswith(("#", "<"))):
             continue
         for cause, regex in HINTS:
-            if regex.search(lines[i]):
+            if regex.search(lines[i], 0, _LONGEST_HINT):
                 return cause
     return None
 

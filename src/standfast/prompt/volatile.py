@@ -72,7 +72,8 @@ PATTERNS: tuple[Pattern, ...] = (
     _pattern(
         "S3",
         "git state",
-        r"(?im)^\s*(?:(?:git|current)\s+)?(?:branch|status|head|recent commits?)\s*[:=].*$|^(?: [MADRCU]|[MADRCU?!][ MADRCU?!]) \S+$",
+        r"(?im)^\s*(?:(?:git|current)\s+)?(?:branch|status|head|recent commits?)\s*[:=].*$"
+        r"|^(?: [MADRCU]|[MADRCU?!][ MADRCU?!]) \S+$",
     ),
     _pattern("S3", "temporary path", r"(?:/tmp|/var/folders|/private/tmp|[A-Z]:\\Temp)[/\\][\w.+/\\-]+"),
     _pattern("S3", "host", r"(?i)\b(?:host(?:name)?|machine|pid|port)\s*[:=]\s*[\w.-]+"),

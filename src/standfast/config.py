@@ -68,7 +68,9 @@ class Settings:
     connect_timeout: float = _setting(10.0, "Seconds to reach an upstream.")
     read_timeout: float = _setting(600.0, "Seconds without a byte from the upstream.")
     shutdown_timeout: float = _setting(30.0, "Seconds that running responses get at shutdown.")
-    budget_ms: float = _setting(5.0, "Milliseconds of planning per 100 KB of body; over it the original goes out.")
+    budget_ms: float = _setting(
+        5.0, "Milliseconds of planning per 100 KB of body (of 1 MB at least); over it the original goes out."
+    )
     state_dir: Path = _setting(_state_dir, "Folder of the ledger and the models.")
     ledger: str = _setting("sqlite", "sqlite (survives restarts, shared by workers) or memory.")
     ledger_disk_mb: int = _setting(1024, "Size of the ledger on disk; the oldest requests go first.")

@@ -17,11 +17,11 @@ from rich.console import Console
 from rich.text import Text
 
 from standfast.config import Policy
-from standfast.errors import ConfigError
+from standfast.errors import BrokenBody, ConfigError
 from standfast.ledger.memory import MemoryLedger
 from standfast.prompt import canonical, volatile
 from standfast.prompt.causes import CAUSES
-from standfast.prompt.dialects import DIALECTS, detect
+from standfast.prompt.dialects import DIALECTS, detect_all
 from standfast.prompt.drift import Drift
 from standfast.prompt.replies import Usage, reader
 from standfast.turn import Arrival, Diagnosis, Plan, Turns
@@ -51,7 +51,9 @@ class Step:
     diagnosis: Diagnosis
     usage: Usage | None = None
     scale: float = 1.0
-    """True tokens for each estimated one; 1 where no usage is known."""
+    """True tokens for each estimated one, of this request; 1 where no usage is known."""
+    shared_scale: float = 1.0
+    """The same of the request before, which the shared prefix is a part of."""
     gap: float | None = None
     """Seconds since the request before."""
     diff: list[str] = field(default_factory=list)
@@ -69,11 +71,11 @@ class Step:
             "tier": d.primary.tier if d.primary else None,
             "repair": d.repair,
             "repaired": d.repaired,
-            "attainable_tokens": self._tokens(t.attainable),
-            "hit_tokens_before": self._tokens(t.before),
-            "hit_tokens_after": self._tokens(t.after),
-            "lost_tokens": self._tokens(d.lost_tokens),
-            "prompt_tokens": self._tokens(t.prompt),
+            "attainable_tokens": round(t.attainable * self.shared_scale),
+            "hit_tokens_before": round(t.before * self.shared_scale),
+            "hit_tokens_after": round(t.after * self.shared_scale),
+            "lost_tokens": round(d.lost_tokens * self.shared_scale),
+            "prompt_tokens": round(t.prompt * self.scale),
             "tokens": "estimated" if self.usage is None else "scaled to usage",
             "cached_tokens_reported": self.usage.cached_tokens if self.usage else None,
             "gap_seconds": self.gap,
@@ -84,9 +86,6 @@ class Step:
                 for x in d.drifts
             ],
         }
-
-    def _tokens(self, estimate: int) -> int:
-        return round(estimate * self.scale)
 
 
 def load(paths: Sequence[Path]) -> Case:
@@ -120,24 +119,28 @@ def explain(case: Case, dialect: str | None = None, policy: Policy = Policy.LOSS
     steps: list[Step] = []
     sent: list[bytes] = []
     before: Plan | None = None
-    for i, body in enumerate(case.requests):
-        spoken = dialect or _detect(body)
+    decoded = [_decoded(body) for body in case.requests]
+    for i, (body, found) in enumerate(zip(case.requests, detect_all(decoded), strict=True)):
+        spoken = dialect or found
         plan = _plan(turns, body, spoken, policy, i, case, before) if spoken else None
         sent.append(plan.body if plan else body)
         if i:
-            steps.append(_step(i, spoken, plan, case))
+            steps.append(_step(i, spoken, plan, case, before))
         before = plan or before
     return steps, sent
 
 
-def _detect(body: bytes) -> str | None:
+def _decoded(body: bytes) -> Any:
+    """A body's JSON; None if only a lenient parser takes it. Raises BrokenBody."""
     try:
         value = canonical.decode(body)
     except (msgspec.DecodeError, RecursionError):
         if broken := canonical.broken(body):
             raise broken from None
         return None
-    return detect(value) if isinstance(value, dict) else None
+    if not isinstance(value, dict):
+        raise BrokenBody("the body must be a JSON object", 0)
+    return value
 
 
 def _plan(turns: Turns, body: bytes, dialect: str, policy: Policy, i: int, case: Case, before: Plan | None) -> Plan:
@@ -148,25 +151,28 @@ def _plan(turns: Turns, body: bytes, dialect: str, policy: Policy, i: int, case:
     return turns.plan(Arrival(body, dialect, "explain", _TENANT, policy, now, str(i), reference=reference))
 
 
-def _step(i: int, dialect: str | None, plan: Plan | None, case: Case) -> Step:
+def _step(i: int, dialect: str | None, plan: Plan | None, case: Case, before: Plan | None) -> Step:
     step = Step(i, dialect, plan.diagnosis if plan else Diagnosis())
     if len(case.times) > i:
         step.gap = case.times[i] - case.times[i - 1]
-    if plan and dialect and i < len(case.usage):
-        step.usage = _usage(dialect, case.usage[i])
-        if step.usage and plan.diagnosis.tokens.prompt:
-            step.scale = step.usage.prompt_tokens / plan.diagnosis.tokens.prompt
+    if plan:
+        step.usage, scale = _usage(plan, i, case)
+        _, earlier = _usage(before, i - 1, case) if before else (None, None)
+        step.scale = scale or 1.0
+        step.shared_scale = earlier or step.scale
     if drift := step.diagnosis.primary:
         step.diff = diff(drift)
     return step
 
 
-def _usage(dialect: str, raw: Any) -> Usage | None:
-    if not isinstance(raw, dict):
-        return None
-    usage = reader(dialect, streaming=False)
-    usage.feed(msgspec.json.encode({"type": "message", "object": "response", "usage": raw}))
-    return usage.finish().usage
+def _usage(plan: Plan, i: int, case: Case) -> tuple[Usage | None, float | None]:
+    """What the provider told of a request, and how many true tokens an estimated one stands for."""
+    if i >= len(case.usage) or not isinstance(case.usage[i], dict):
+        return None, None
+    told = reader(plan.arrival.dialect, streaming=False)
+    told.feed(msgspec.json.encode({"type": "message", "object": "response", "usage": case.usage[i]}))
+    usage, estimate = told.finish().usage, plan.diagnosis.tokens.prompt
+    return usage, usage.prompt_tokens / estimate if usage and usage.prompt_tokens and estimate else None
 
 
 def diff(drift: Drift) -> list[str]:

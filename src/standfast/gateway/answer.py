@@ -57,8 +57,7 @@ class Answer:
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise Cut("the upstream broke off its response") from error
         self._record.whole = True
-        # Before the end is told, so that the caller's next request already finds it.
-        self._record.learn()
+        await self._record.settle()
         await self._caller.end()
 
     async def _hold(self, seat: Seat | None) -> None:
@@ -88,6 +87,7 @@ class Answer:
         out = self._headers(framed=seat is None) + self._record.verdict(ended=True)
         if seat is not None:
             out.append((b"content-length", b"%d" % len(shown)))
+        await self._record.settle()
         await self._caller.start(self._response.status, out)
         await self._caller.end(shown)
 

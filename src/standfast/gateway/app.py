@@ -43,9 +43,10 @@ class Gateway:
         engine: EngineSide | None = None,
         probe: Callable[[], object] | None = None,
         close: Callable[[], object] | None = None,
+        flush: Callable[[], object] | None = None,
     ) -> None:
         self._relay = Relay(settings)
-        self._parts = Parts(settings, turns, Routes(upstreams), self._relay, observe, engine)
+        self._parts = Parts(settings, turns, Routes(upstreams), self._relay, observe, engine, flush)
         self._metrics = metrics
         self._probe = probe
         self._close = close

@@ -66,6 +66,7 @@ def make_app(
         engine=engine,
         probe=lambda: ledger.first(b"probe"),
         close=ledger.close,
+        flush=ledger.flush if settings.workers > 1 else None,
     )
 
 

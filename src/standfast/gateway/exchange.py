@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
@@ -38,6 +38,8 @@ class Parts:
     relay: Relay
     observe: Observer
     engine: EngineSide | None
+    flush: Callable[[], object] | None = None
+    """Given where several workers share the ledger: makes what was learned visible to all of them."""
 
     @property
     def body_limit(self) -> int:
@@ -58,7 +60,7 @@ class Exchange:
         self._method: str = scope["method"]
         self._headers: Sequence[Pair] = scope["headers"]
         self._caller = Caller(self._headers, receive, send)
-        self._record = Record(parts.turns, parts.observe, request_id)
+        self._record = Record(parts.turns, parts.observe, request_id, parts.flush)
         self._form = "openai_chat"
         """The dialect in which errors are told."""
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 import traceback
+from collections.abc import Callable
 from dataclasses import replace
 
 from standfast.events import FailedOpen, Finished, Observer
@@ -22,8 +24,11 @@ CLIENT_LEFT = 499
 class Record:
     """The facts of one exchange, gathered as they come. Nothing here raises."""
 
-    def __init__(self, turns: Turns, observe: Observer, request_id: str) -> None:
+    def __init__(
+        self, turns: Turns, observe: Observer, request_id: str, flush: Callable[[], object] | None = None
+    ) -> None:
         self._turns = turns
+        self._flush = flush
         self._observe = observe
         self._began = time.perf_counter()
         self._first: float | None = None
@@ -85,6 +90,16 @@ class Record:
             self._turns.learn(self.plan, self.reply())
         except Exception as error:
             self.failed("learn", error)
+
+    async def settle(self) -> None:
+        """Learn before the end is told, so that the caller's next request finds it, whichever worker it goes to."""
+        self.learn()
+        if self._flush is None or self.plan is None:
+            return
+        try:
+            await asyncio.to_thread(self._flush)
+        except Exception as error:
+            self.failed("ledger", error)
 
     def verdict(self, *, ended: bool) -> list[Pair]:
         """The response headers that tell what Standfast did. ``ended``: the response was read, so its usage is known.

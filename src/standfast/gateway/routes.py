@@ -45,7 +45,7 @@ def model_of(body: bytes) -> str:
     """The model that a body names, or "" if it names none or is not JSON."""
     try:
         return _model_decoder.decode(body).model
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return ""
 
 

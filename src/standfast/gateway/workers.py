@@ -90,6 +90,7 @@ class Workers:
     def _end(self) -> None:
         """Ask each worker to end; ask again after a second signal; kill what stays."""
         asked = 1
+        self._listener.close()  # who calls now is refused, and does not wait for a worker that will not come
         self._terminate()
         patience = time.monotonic() + self._settings.shutdown_timeout + _KILL_AFTER
         while any(p.exitcode is None for p in self._processes) and time.monotonic() < patience:

@@ -111,12 +111,6 @@ def json_text(text: str) -> bytes | None:
     return None if has_duplicate_keys(raw, value) else _encode_sorted(value)
 
 
-def same_json_text(left: str, right: str) -> bool:
-    """Whether two strings are JSON of equal value."""
-    form = json_text(left)
-    return form is not None and form == json_text(right)
-
-
 def has_duplicate_keys(raw: bytes, value: Json) -> bool:
     """Whether an object in raw names a key twice; value is raw decoded.
 

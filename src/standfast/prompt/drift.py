@@ -42,8 +42,13 @@ def meaning(item: Item) -> bytes:
 
 
 def text_of(item: Item) -> str:
-    """The plain text of a system item."""
-    return "\n".join(_texts(canonical.decode(item.wire)))
+    """The plain text of an item."""
+    return "\n".join(texts_of(item))
+
+
+def texts_of(item: Item) -> list[str]:
+    """The plain texts in an item."""
+    return list(_texts(canonical.decode(item.wire)))
 
 
 def _texts(value: Json) -> Iterable[str]:
@@ -52,7 +57,7 @@ def _texts(value: Json) -> Iterable[str]:
             yield value
         case {"text": str(text)}:
             yield text
-        case {"content": inner}:
+        case {"content": inner} | {"output": inner}:
             yield from _texts(inner)
         case list():
             for inner in value:
@@ -183,7 +188,7 @@ def _part_form(before: Item, after: Item, dialect: str) -> tuple[str, str]:
             after.wire
         ):
             return "H9", new.suffix
-        if old.meaning != new.meaning:
+        if old.meaning != new.meaning or same_ids([before], [after]):
             return "H5", new.suffix
         if new.kind is Kind.CALL:
             changed_id = old.call_id != new.call_id
@@ -204,8 +209,14 @@ def _part_form(before: Item, after: Item, dialect: str) -> tuple[str, str]:
 
 def _result_form(before: Item, after: Item) -> str:
     """A result that differs at its edges only (H2), or one that was serialised again (H4)."""
-    compact = [b"".join(item.wire.split()).replace(b"\\n", b"") for item in (before, after)]
-    return "H2" if compact[0] == compact[1] else "H4"
+    old, new = ([text.strip() for text in texts_of(item)] for item in (before, after))
+    return "H2" if old == new else "H4"
+
+
+def same_ids(before: Sequence[Item], after: Sequence[Item]) -> bool:
+    """Whether two runs of results answer the same call ids, in another order."""
+    old, new = ([p.call_id for item in items for p in item.parts if p.kind is Kind.RESULT] for items in (before, after))
+    return old != new and sorted(map(str, old)) == sorted(map(str, new))
 
 
 def item_change(before: Item, after: Item, path: str) -> Drift:
@@ -226,10 +237,21 @@ def _part_change(before: Item, after: Item) -> tuple[str, str]:
         if before.role == "user" and new == old[: len(new)]:
             return "H1", place
         return "H10", place
-    i = next((i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
-    if i < len(old) and i < len(new):
-        return _changed_part(before.parts[i], after.parts[i]), place
-    return ("H10" if sorted(old) == sorted(new) else "C1"), place
+    i = next((i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), None)
+    if i is None:
+        return "C1", place
+    if sorted(old) == sorted(new):
+        return ("C1" if before.parts[i].kind in (Kind.RESULT, Kind.CALL) else "H10"), place
+    if before.role == "user" and before.parts[i].kind is Kind.TEXT and _lost_its_end(before, after):
+        return "H1", place
+    return _changed_part(before.parts[i], after.parts[i]), place
+
+
+def _lost_its_end(before: Item, after: Item) -> bool:
+    """Whether a user's text lost what had been appended to it, a paragraph or a tagged block."""
+    old, new = text_of(before).strip(), text_of(after).strip()
+    rest = old.removeprefix(new)
+    return bool(new) and rest != old and rest[:1] in ("\n", "<", " ") and rest.lstrip()[:1] in ("<", "[", "(")
 
 
 def _changed_part(before: Part, after: Part) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from standfast.errors import Ambiguous
 from standfast.prompt import canonical
 from standfast.prompt.dialects.base import MARKERS, Dialect
+from standfast.prompt.drift import meaning
 from standfast.prompt.items import Items
 from standfast.prompt.model import Item, Tier
 
@@ -18,7 +19,8 @@ def fitted_all(dialect: Dialect, sent: tuple[Item, ...], came: tuple[Item, ...],
     """Tools or system items, fitted to the places that the client has for them."""
     if sent is came:
         return sent
-    return tuple(fitted(dialect, a, b, items) for a, b in zip(sent, came, strict=True))
+    out = tuple(fitted(dialect, a, b, items) for a, b in zip(sent, came, strict=True))
+    return out if sorted(map(meaning, out)) == sorted(map(meaning, sent)) else came
 
 
 def fitted(dialect: Dialect, old: Item, new: Item, items: Items) -> Item:
@@ -26,7 +28,7 @@ def fitted(dialect: Dialect, old: Item, new: Item, items: Items) -> Item:
 
     The new one itself where that has no place for them.
     """
-    alike = old.wire[:1] == new.wire[:1]
+    alike = old.tier is Tier.TOOLS or old.wire[:1] == new.wire[:1]
     if old.wire == new.wire or (alike and not (old.marked or new.marked or dialect.own_fields)):
         return old
     value, now = canonical.decode(old.wire), canonical.decode(new.wire)

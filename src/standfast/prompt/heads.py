@@ -14,6 +14,8 @@ from standfast.prompt.request import Request
 
 
 def tools_to_send(head: Head, old: Head | None, drifts: list[Drift], firsts: Firsts) -> tuple[Item, ...]:
+    if old is not None and head.tools and not old.tools:
+        settle(drifts, [drift.tools_change((), head.tools)], repaired=False)
     if old is None or not old.tools:
         sent = tuple(firsts.item(tool) for tool in firsts.order(head.tools))
         if [tool.key for tool in sent] == [tool.key for tool in head.tools]:
@@ -84,7 +86,9 @@ def system_to_send(
 def _is_kept(item: Item, pin_billing: bool) -> bool:
     """Whether an item is a billing block that the upstream wants as it is."""
     return (
-        not pin_billing and volatile.TOKEN_HINT in item.wire and volatile.billing_token(drift.text_of(item)) is not None
+        not pin_billing
+        and b"billing-header" in item.wire.lower()
+        and volatile.billing_token(drift.text_of(item)) is not None
     )
 
 

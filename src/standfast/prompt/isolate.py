@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from standfast.prompt import canonical, drift, volatile
+from standfast.prompt.dialects.base import MARKERS
 from standfast.prompt.items import Items
 from standfast.prompt.mended import Mended
 from standfast.prompt.model import Item, Sent, Tier
@@ -28,13 +29,24 @@ def is_volatile(old: Sequence[Item], new: Sequence[Item]) -> bool:
     for before, after in zip(old, new, strict=True):
         if drift.meaning(before) == drift.meaning(after):
             continue
-        if before.frame != after.frame or len(before.parts) != len(after.parts):
+        if _without_text(canonical.decode(before.wire)) != _without_text(canonical.decode(after.wire)):
             return False
         if volatile.cause_of_change(drift.text_of(before), drift.text_of(after)) not in _MOVABLE:
             return False
         if not _only_replaced(drift.text_of(before), drift.text_of(after)):
             return False
     return True
+
+
+def _without_text(value: canonical.Json) -> bytes:
+    """All that a system item says beside its text."""
+
+    def rest(value: canonical.Json) -> canonical.Json:
+        if isinstance(value, dict):
+            return {k: rest(v) if k in ("text", "content") else v for k, v in value.items() if k not in MARKERS}
+        return [rest(v) for v in value] if isinstance(value, list) else None
+
+    return canonical.meaning_form(rest(value))
 
 
 def _only_replaced(before: str, after: str) -> bool:
@@ -50,19 +62,23 @@ def news(old: Sequence[Item], new: Sequence[Item]) -> str:
 
 
 def tell(request: Request, items: Items, mended: Mended) -> None:
-    """Tell the model the news in the newest unit that is not its own, unless that is what it was told last."""
-    place = next((i for i in reversed(range(len(mended.sent))) if mended.sent[i].items[-1].role != "assistant"), None)
-    if place is None:
+    """Tell the model the news in the newest unit, unless that is what it was told last.
+
+    Not in the model's own words, and not in a unit that went out before, unless it is the last again (a retry): then
+    the next turn tells it.
+    """
+    last = len(mended.sent) - 1
+    place = next((i for i in range(last, -1, -1) if mended.sent[i].items[-1].role != "assistant"), None)
+    if place is None or place < min(mended.shared, last):
         return
     text = f"{_OPEN}{mended.news}{_CLOSE}" if mended.news else f"{_TAG}{_SAME}{_CLOSE}"
     told = next((s.items[-1].wire for s in reversed(mended.sent) if s.ours and _HINT in s.items[-1].wire), None)
     if _ends_on(told, text) if told else not mended.news:
         return
-    last = mended.sent[place]
-    dialect = request.dialect
-    elements = dialect.with_tail(canonical.decode(last.items[-1].wire), text)
+    unit, dialect = mended.sent[place], request.dialect
+    elements = dialect.with_tail(canonical.decode(unit.items[-1].wire), text)
     tail = tuple(items.get(dialect, Tier.MESSAGES, canonical.key_form(element)) for element in elements)
-    mended.sent[place] = Sent((*last.items[:-1], *tail), last.links, ours=True)
+    mended.sent[place] = Sent((*unit.items[:-1], *tail), unit.links, ours=True)
 
 
 def _ends_on(wire: bytes, text: str) -> bool:

@@ -87,6 +87,7 @@ def measure(request: Request, mended: Mended, reference: Tip | None) -> Tokens:
     total = sum(step[2] for step in old)
     broken = any(d.tier is Tier.MESSAGES and not d.repaired for d in mended.drifts)
     stable = total if broken else max(shared, after)
+    stable = max(min(stable, _size(request.head.tools) + _size(request.head.system) + request.sizes[-1]), after)
     attainable = max(min(_reach(old, mended.drifts, after, total), stable), after)
     return Tokens(prompt, *map(_tokens, (total, attainable, before, after, max(0, stable - before))))
 
@@ -130,4 +131,6 @@ def _reach(old: Sequence[_Step], drifts: Sequence[Drift], after: int, total: int
     ]
     if not final:
         return total
+    if min(final) == _ORDER.index(Tier.MESSAGES):
+        return after
     return max(after, sum(size for tier, _, size, _ in old if _ORDER.index(tier) < min(final)))

@@ -46,6 +46,9 @@ def mend(
     system = system_to_send(request, reference, policy, result, firsts, pin_billing)
     result.tools = fitted_all(request.dialect, tools, request.head.tools, items)
     result.system = fitted_all(request.dialect, system, request.head.system, items)
+    for tier, wanted, got in ((Tier.TOOLS, tools, result.tools), (Tier.SYSTEM, system, result.system)):
+        if [item.key for item in wanted] != [item.key for item in got]:  # a shape that has no place for a marker
+            result.drifts = [replace(d, repaired=d.repaired and d.tier is not tier) for d in result.drifts]
     if head is not None and reference is not None:
         compare_params(request, head, result.drifts)
         _history(request, reference, policy, items, result, carried)
@@ -124,7 +127,11 @@ def _without_thinking(dialect: Dialect, sent: Sent, items: Items) -> Sent | None
 
 def _same(unit: Unit, sent: Sent) -> bool:
     """Equal meaning of one step, whatever came before it. Of several results it cannot tell which answers which."""
-    return len(unit.answers) < 2 and sorted(map(meaning, unit.items)) == sorted(map(meaning, sent.items))
+    return len(unit.answers) < 2 and _alike(unit, sent)
+
+
+def _alike(unit: Unit, sent: Sent) -> bool:
+    return sorted(map(meaning, unit.items)) == sorted(map(meaning, sent.items))
 
 
 def _replay(request: Request, unit: Unit, sent: Sent, items: Items, result: Mended) -> Sent:
@@ -161,7 +168,7 @@ def _unit_drift(request: Request, unit: Unit, sent: Sent) -> Drift:
         if new.key == old.key:
             continue
         path = item_path(request, unit.first + i)
-        if len(unit.items) > 1 and meaning(new) != meaning(old) and new.parts[0].plain is None:
+        if len(unit.items) > 1 and (meaning(new) != meaning(old) or drift.same_ids(sent.items, unit.items)):
             return Drift("H5", path, Tier.MESSAGES, old.wire, new.wire)
         return drift.item_form(old, new, name, path)
     return Drift("H5", item_path(request, unit.first), Tier.MESSAGES, sent.items[0].wire, unit.items[0].wire)
@@ -203,12 +210,12 @@ def _is_branch(request: Request, reference: Tip, at: int) -> bool:
     later = reference.sent[at + 1 :]
     if not later or request.units[at].items[0].role in ("user", "tool", "system", "developer"):
         return False
-    return not any(_same(unit, sent) for sent in later for unit in request.units[at + 1 :])
+    return not any(_alike(unit, sent) for sent in later for unit in request.units[at + 1 :])
 
 
 def _is_window(request: Request, reference: Tip) -> bool:
     """Whether a history begins somewhere in the midst of another: its oldest turns were cut off."""
-    return bool(request.units) and any(_same(request.units[0], sent) for sent in reference.sent[1:])
+    return bool(request.units) and any(_alike(request.units[0], sent) for sent in reference.sent[1:])
 
 
 def _name_break(request: Request, reference: Tip, at: int, result: Mended) -> None:
@@ -219,8 +226,14 @@ def _name_break(request: Request, reference: Tip, at: int, result: Mended) -> No
     if _is_branch(request, reference, at):
         return
     path = item_path(request, unit.first)
-    if any(_same(unit, later) for later in reference.sent[at + 1 :]):
-        found = Drift("H7", path, Tier.MESSAGES, sent.items[0].wire, unit.items[0].wire)
+    later = next((i for i, s in enumerate(reference.sent[at + 1 :], at + 1) if _alike(unit, s)), None)
+    swapped = later is not None and any(_alike(u, sent) for u in request.units[at + 1 :])
+    if later is not None and not swapped:
+        dropped = reference.sent[at:later]
+        cause = "H6" if all(s.items[0].role == "reasoning" for s in dropped) else "H7"
+        found = Drift(cause, path, Tier.MESSAGES, sent.items[0].wire, unit.items[0].wire)
+    elif swapped:
+        found = Drift("C1", path, Tier.MESSAGES, sent.items[0].wire, unit.items[0].wire)
     else:
         old, new = next(
             ((a, b) for a, b in zip(sent.items, unit.items, strict=False) if meaning(a) != meaning(b)),

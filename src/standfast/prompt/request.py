@@ -90,9 +90,13 @@ def read(body: bytes, dialect: Dialect, key: bytes, items: Items, bookmark: Book
     """Read a body. Raises BrokenBody if it is not a JSON object, Ambiguous if parsers may read it differently."""
     try:
         if bookmark is not None:
+            body[len(bookmark.prefix) :].decode()
             with suppress(msgspec.DecodeError):  # the prefix may end within a longer number
                 return _resume(body, dialect, key, items, bookmark)
+        body.decode()
         return _read(body, dialect, key, items)
+    except UnicodeDecodeError as error:
+        raise canonical.broken(body) or Ambiguous("the body is not UTF-8") from error
     except msgspec.DecodeError as error:
         raise canonical.broken(body) or Ambiguous(f"a strict JSON parser refuses the body: {error}") from error
     except RecursionError as error:

@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 BILLING_PREFIX = "x-anthropic-billing-header:"
-"""How the text of a client's per-request billing block begins."""
+"""How the text of a client's per-request billing block begins, in any case."""
 BILLING_TOKEN = re.compile(r"\bcch=([0-9A-Za-z]+)")
 """The token in it that changes with each request."""
+_BILLING_LINE = re.compile(rf"\A\s*{BILLING_PREFIX}.*", re.IGNORECASE)
 TOKEN_HINT = b"cch="
 _BEFORE = rb"(?:\b|(?<=\\[bfnrt]))"  # in JSON a line break before it reads as the letter n
 _ANY_TOKEN = re.compile(_BEFORE + rb"cch=[0-9A-Za-z]+")
@@ -241,7 +242,7 @@ def _hint(lines: Sequence[str], index: int) -> str | None:
 
 def billing_token(text: str) -> str | None:
     """The per-request token of a billing block; None if the text is no such block."""
-    if not text.startswith(BILLING_PREFIX):
+    if not _BILLING_LINE.match(text):
         return None
     match = BILLING_TOKEN.search(text)
     return match[1] if match else ""
@@ -260,5 +261,5 @@ def mask_any_token(plain: bytes) -> bytes:
 
 
 def mask_billing(text: str) -> str:
-    """A billing block with its own token, the first, blanked."""
-    return BILLING_TOKEN.sub("cch=*", text, count=1)
+    """A system text without what its billing line says: all of that is about the request, not to the model."""
+    return _BILLING_LINE.sub(f"{BILLING_PREFIX}*", text)

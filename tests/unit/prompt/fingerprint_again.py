@@ -107,7 +107,8 @@ def system(value: Json, dialect: str) -> Item:
         return "system", None, [("text", {"text": text(value)}, None)]
     block = {"type": "text", "text": value} if isinstance(value, str) else value
     words = block["text"]
-    words = re.sub(r"\bcch=[0-9A-Za-z]+", "cch=*", words, count=1) if words.startswith(BILLING) else text(words)
+    billed = re.compile(rf"\A\s*{BILLING}.*", re.IGNORECASE)
+    words = billed.sub(f"{BILLING}*", words) if billed.match(words) else text(words)
     return "system", None, [("text", {**said(block), "text": words}, None)]
 
 

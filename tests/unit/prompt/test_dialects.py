@@ -9,17 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from standfast.prompt import canonical
 from standfast.prompt.dialects import DIALECTS, detect
-from standfast.prompt.dialects.base import (
-    arguments_meaning,
-    in_order,
-    is_empty,
-    result_meaning,
-    said,
-    system_meaning,
-    text_meaning,
-)
 from standfast.prompt.items import build
 from standfast.prompt.model import Item, Kind, Tier
 
@@ -37,13 +27,6 @@ def parts(dialect: str, value: Any) -> list[tuple[str, str, str | None]]:
     return [(p.suffix, p.kind.value, p.call_id) for p in item(dialect, value).parts]
 
 
-def same(dialect: str, one: Any, other: Any, tier: Tier = Tier.MESSAGES) -> tuple[bool, bool]:
-    """Whether two elements are equal in meaning, and to the cache."""
-    a, b = item(dialect, one, tier), item(dialect, other, tier)
-    meanings = [(i.frame, [p.meaning for p in i.parts]) for i in (a, b)]
-    return meanings[0] == meanings[1], a.key == b.key
-
-
 # Every part type, by name
 
 
@@ -51,7 +34,7 @@ def _user(*content: Any) -> dict[str, Any]:
     return {"role": "user", "content": list(content)}
 
 
-KINDS: list[tuple[str, Any, list[tuple[str, str, str | None]]]] = [
+KINDS: list[tuple[str, Any, Any]] = [
     ("anthropic", {"role": "user", "content": "a"}, [(".content", "text", None)]),
     ("anthropic", _user({"type": "text", "text": "a"}), [(".content[0]", "text", None)]),
     ("anthropic", _user({"type": "tool_use", "id": "i", "name": "f", "input": {}}), [(".content[0]", "call", "i")]),
@@ -150,18 +133,6 @@ _OBJECTS = st.recursive(
 )
 
 
-_NAMED = ["role", "name", "type"]
-"""Fields that are read as words."""
-
-
-def _words(value: Any) -> Any:
-    """The value with words where words belong."""
-    if isinstance(value, dict):
-        return {k: str(v) if k in _NAMED else _words(v) for k, v in value.items()}
-    return [_words(v) for v in value] if isinstance(value, list) else value
-
-
-@pytest.mark.xfail(strict=True, reason="str() of a number kept as a literal tells where it lies in memory")
 @pytest.mark.parametrize("dialect", ALL, ids=lambda d: d.name)
 @pytest.mark.parametrize("name", [1.5, [1.5], {"a": 1.5}], ids=str)
 def test_a_number_in_the_place_of_a_word_is_described_the_same_each_time(name: Any, dialect: Any) -> None:
@@ -171,7 +142,7 @@ def test_a_number_in_the_place_of_a_word_is_described_the_same_each_time(name: A
         assert len({build(dialect, tier, wire).role for _ in range(3)}) == 1
 
 
-@given((_VALUES | _OBJECTS).map(_words), st.sampled_from(ALL), st.sampled_from(TIERS))
+@given(_VALUES | _OBJECTS, st.sampled_from(ALL), st.sampled_from(TIERS))
 def test_any_json_is_described_the_same_each_time(value: Any, dialect: Any, tier: Tier) -> None:
     wire = json.dumps(value).encode()
     one = build(dialect, tier, wire)
@@ -200,7 +171,8 @@ def test_any_field_may_hold_anything(field: str, odd: Any) -> None:
 @pytest.mark.parametrize("dialect", ALL, ids=lambda d: d.name)
 @pytest.mark.parametrize("odd", ODD, ids=repr)
 def test_helpers_take_anything_too(dialect: Any, odd: Any) -> None:
-    for value in (odd, {"role": "user", "content": odd}, {"role": "user", "content": [odd]}):
+    values: list[Any] = [odd, {"role": "user", "content": odd}, {"role": "user", "content": [odd]}]
+    for value in values:
         assert dialect.rename(value, {"other": "new"}) == value
         assert all(isinstance(block, dict) for _, block in dialect.blocks(value))
         assert dialect.without_thinking(value) is None or dialect.without_thinking(value) == value
@@ -218,112 +190,7 @@ def test_a_chat_id_that_is_no_string_is_left_alone(value: Any) -> None:
     assert CHAT.rename(value, {"i": "new"}) == value
 
 
-# What means the same, and what the cache sees
-
-
-def _chat_call(**fields: Any) -> dict[str, Any]:
-    call = {"id": "i", "type": "function", "function": {"name": "f", "arguments": "{}"}, **fields}
-    return {"role": "assistant", "content": None, "tool_calls": [call]}
-
-
-EQUAL: list[tuple[str, Any, Any, bool]] = [
-    # dialect, one, other, whether the cache sees no difference either
-    ("anthropic", _user({"type": "text", "text": "a"}), _user({"text": "a", "type": "text"}), True),
-    ("anthropic", _user({"type": "text", "text": "a"}), _user({"type": "text", "text": "a", "citations": []}), True),
-    ("anthropic", {"role": "user", "content": "a"}, _user({"type": "text", "text": " a\n"}), False),
-    (
-        "anthropic",
-        _user({"type": "tool_result", "tool_use_id": "i", "content": "a"}),
-        _user({"type": "tool_result", "tool_use_id": "i", "content": "a", "is_error": False}),
-        True,
-    ),
-    (
-        "anthropic",
-        _user({"type": "tool_result", "tool_use_id": "i", "content": '{"a":1.0}'}),
-        _user({"type": "tool_result", "tool_use_id": "i", "content": [{"type": "text", "text": '{ "a": 1 }'}]}),
-        False,
-    ),
-    (
-        "anthropic",
-        _user({"type": "tool_use", "id": "i", "name": "f", "input": {"a": 1, "b": 2}}),
-        _user({"type": "tool_use", "id": "k", "name": "f", "input": {"b": 2, "a": 1}}),
-        False,
-    ),
-    ("openai_chat", _chat_call(), _chat_call(index=0), True),
-    ("openai_chat", _chat_call(), {**_chat_call(), "refusal": None, "annotations": []}, True),
-    ("openai_chat", _chat_call(), {**_chat_call(), "content": ""}, False),
-    (
-        "openai_chat",
-        {"role": "tool", "tool_call_id": "i", "content": "[1, 2]"},
-        {"role": "tool", "tool_call_id": "k", "content": [{"type": "text", "text": "[1,2]"}]},
-        False,
-    ),
-    (
-        "openai_responses",
-        {"role": "user", "content": "a"},
-        {"type": "message", "id": "m", "status": "completed", "role": "user", "content": "a"},
-        True,
-    ),
-    (
-        "openai_responses",
-        {"role": "assistant", "content": [{"type": "output_text", "text": "a", "annotations": [], "logprobs": [1]}]},
-        {"role": "assistant", "content": [{"type": "output_text", "text": "a"}]},
-        True,
-    ),
-    (
-        "openai_responses",
-        {"type": "function_call_output", "call_id": "i", "output": [{"type": "input_text", "text": "a", "x": None}, 3]},
-        {"type": "function_call_output", "call_id": "k", "output": [{"type": "input_text", "text": "a"}, 3]},
-        False,
-    ),
-    (
-        "openai_responses",
-        {"type": "function_call_output", "call_id": "i", "output": ' {"a": 1}'},
-        {"type": "function_call_output", "call_id": "i", "output": '{"a":1}', "id": "o", "status": "completed"},
-        False,
-    ),
-]
-
-
-@pytest.mark.parametrize(("dialect", "one", "other", "cached"), EQUAL, ids=str)
-def test_forms_of_one_meaning(dialect: str, one: Any, other: Any, cached: bool) -> None:
-    assert same(dialect, one, other) == (True, cached)
-
-
-UNEQUAL: list[tuple[str, Any, Any]] = [
-    ("anthropic", _user({"type": "text", "text": "a"}), _user({"type": "text", "text": "a", "citations": [1]})),
-    ("anthropic", _user({"type": "text", "text": "a b"}), _user({"type": "text", "text": "a  b"})),
-    ("anthropic", _user(), {"role": "assistant", "content": []}),
-    (
-        "anthropic",
-        _user({"type": "tool_result", "tool_use_id": "i", "content": "a"}),
-        _user({"type": "tool_result", "tool_use_id": "i", "content": "a", "is_error": True}),
-    ),
-    ("anthropic", _user({"type": "brand_new", "x": []}), _user({"type": "brand_new"})),
-    ("openai_chat", _chat_call(), {**_chat_call(), "content": "a"}),
-    ("openai_chat", _chat_call(), _chat_call(function={"name": "g", "arguments": "{}"})),
-    ("openai_chat", {"role": "user", "content": "a"}, {"role": "user", "content": "a", "name": "n"}),
-    ("openai_chat", {"role": "user", "content": "{}"}, {"role": "user", "content": "{ }"}),
-    (
-        "openai_responses",
-        {"type": "function_call", "call_id": "i", "name": "f", "arguments": '{"a":1}'},
-        {"type": "function_call", "call_id": "i", "name": "f", "arguments": '{"a":2}'},
-    ),
-    ("openai_responses", {"type": "reasoning", "id": "a"}, {"type": "reasoning", "id": "b"}),
-]
-
-
-@pytest.mark.parametrize(("dialect", "one", "other"), UNEQUAL, ids=str)
-def test_another_meaning_is_seen(dialect: str, one: Any, other: Any) -> None:
-    assert same(dialect, one, other) == (False, False)
-
-
-def test_a_billing_block_means_the_same_whatever_its_token() -> None:
-    texts = [f"x-anthropic-billing-header: v; cch={t}; say cch=1" for t in ("aa", "bb")]
-    assert same("anthropic", *({"type": "text", "text": t} for t in texts), tier=Tier.SYSTEM) == (True, False)
-    assert same("openai_responses", *texts, tier=Tier.SYSTEM) == (True, False)
-    assert same("openai_chat", *({"role": "system", "content": t} for t in texts)) == (True, False)
-    assert same("openai_chat", *({"role": "user", "content": t} for t in texts)) == (False, False)
+# Systems and tools
 
 
 @pytest.mark.parametrize("system", [7, None, [], {}, {"text": 7}, {"type": "image"}])
@@ -368,7 +235,9 @@ def test_ids_are_exchanged_where_they_stand_and_nowhere_else() -> None:
     call, answer = {"type": "tool_use", "id": "i", "name": "i"}, {"type": "tool_result", "tool_use_id": "i"}
     other = {"type": "tool_use", "id": "k"}
     renamed = ANTHROPIC.rename(_user(call, answer, other, "i", {"type": "text", "id": "i"}), ids)
-    assert renamed == _user({**call, "id": "I"}, {**answer, "tool_use_id": "I"}, other, "i", {"type": "text", "id": "i"})
+    assert renamed == _user(
+        {**call, "id": "I"}, {**answer, "tool_use_id": "I"}, other, "i", {"type": "text", "id": "i"}
+    )
     chat = {"role": "assistant", "tool_calls": [{"id": "i"}, {"id": "k"}, "i"]}
     assert CHAT.rename(chat, ids) == {"role": "assistant", "tool_calls": [{"id": "I"}, {"id": "k"}, "i"]}
     assert CHAT.rename({"role": "tool", "tool_call_id": "i"}, ids) == {"role": "tool", "tool_call_id": "I"}
@@ -380,6 +249,7 @@ def test_a_text_alone_and_an_element_of_a_list_turn_into_each_other() -> None:
     assert RESPONSES.as_text(RESPONSES.as_element(Tier.MESSAGES, "a")) == "a"
     assert CHAT.as_element(Tier.MESSAGES, "a") == "a"
     assert CHAT.as_text({"role": "user", "content": "a"}) is None
+    more: Any
     for more in (7, {"type": "text", "text": 7}, {"type": "text", "text": "a", "citations": [1]}):
         assert ANTHROPIC.as_text(more) is None
     for more in (7, {"role": "assistant", "content": "a"}, {"role": "user", "content": []}):
@@ -424,9 +294,11 @@ DETECTED: list[tuple[Any, str | None]] = [
     ({"input": "a"}, "openai_responses"),
     ({"input": []}, "openai_responses"),
     ({"input": 7}, None),
-    ({"input": "a", "messages": []}, None),
+    ({"input": "a", "messages": [7]}, None),
+    ({"messages": [{"role": "user", "content": [{"text": "a"}]}]}, None),
+    ({"messages": [{"role": "user", "content": [{"type": "text", "text": "a"}]}]}, "openai_chat"),
     ({"model": "m", "messages": 7}, None),
-    ({"messages": []}, None),
+    ({"messages": []}, "openai_chat"),
     ({"contents": []}, None),
     ({"model": "m", "messages": []}, "openai_chat"),
     ({"model": "m", "messages": [], "system": "a"}, "anthropic"),
@@ -445,26 +317,3 @@ DETECTED: list[tuple[Any, str | None]] = [
 @pytest.mark.parametrize(("body", "expected"), DETECTED, ids=str)
 def test_detect(body: Any, expected: str | None) -> None:
     assert detect(body) == expected
-
-
-# Base
-
-
-def test_what_says_nothing() -> None:
-    assert [is_empty(v) for v in (None, [], {}, "", 0, False)] == [True, True, True, False, False, False]
-    assert said({"a": None, "b": 0, "c": 1, "cache_control": {}}, without=("c",)) == {"b": 0}
-    assert list(in_order({"b": 1, "a": None, "cache_control": 1})) == ["a", "b"]
-
-
-@pytest.mark.parametrize("odd", [None, 7, [], {}])
-def test_meanings_of_what_is_no_text_are_itself(odd: Any) -> None:
-    for meaning in (text_meaning, system_meaning, result_meaning, arguments_meaning):
-        assert meaning(odd) == odd
-
-
-def test_json_in_strings_means_its_value() -> None:
-    assert arguments_meaning(" x ") == " x "
-    assert result_meaning(" x ") == "x"
-    assert canonical.key_form(arguments_meaning('{"b": 1.0, "a": []}')) == b'{"a":[],"b":1}'
-    assert canonical.key_form(result_meaning("[1.50]")) == b'{"json":[15e-1]}'
-    assert arguments_meaning('{"a":1,"a":2}') == '{"a":1,"a":2}'

@@ -18,6 +18,7 @@ from standfast.prompt.dialects.base import (
     text_piece,
     whole,
     without_markers,
+    word,
 )
 from standfast.prompt.model import Kind, Tier
 
@@ -26,11 +27,11 @@ _MEDIA = frozenset({"image", "document", "search_result", "container_upload"})
 
 
 def _is_call(block: Mapping[str, Json]) -> bool:
-    return str(block.get("type", "")).endswith("tool_use") and isinstance(block.get("id"), str)
+    return word(block.get("type", "")).endswith("tool_use") and isinstance(block.get("id"), str)
 
 
 def _is_result(block: Mapping[str, Json]) -> bool:
-    return str(block.get("type", "")).endswith("tool_result") and isinstance(block.get("tool_use_id"), str)
+    return word(block.get("type", "")).endswith("tool_result") and isinstance(block.get("tool_use_id"), str)
 
 
 class Anthropic:
@@ -42,7 +43,7 @@ class Anthropic:
     tools = "tools"
     params: tuple[Param, ...] = (
         Param("speed", Tier.SYSTEM),
-        Param("thinking", Tier.PARAMS),
+        Param("thinking", Tier.PARAMS, b'{"type":"disabled"}'),
         Param("tool_choice", Tier.PARAMS, b'{"type":"auto"}'),
         Param("output_config", Tier.PARAMS),
         Param("output_format", Tier.PARAMS),
@@ -55,14 +56,14 @@ class Anthropic:
     def describe(self, tier: Tier, value: Json) -> Described:
         """A tool, a system block (or the whole system string), a message."""
         if tier is Tier.TOOLS:
-            return whole(str(value.get("name", "")) if isinstance(value, dict) else "", value)
+            return whole(word(value.get("name", "")) if isinstance(value, dict) else "", value)
         if tier is Tier.SYSTEM:
             return _system(value)
         if not isinstance(value, dict):
             return whole("", value)
         frame = said(value, without=("content",))
         return Described(
-            str(value.get("role", "")),
+            word(value.get("role", "")),
             frame,
             {k: frame[k] for k in sorted(frame)},
             _blocks(value.get("content"), ".content", text_meaning),
@@ -104,7 +105,7 @@ class Anthropic:
         content = value.get("content") if isinstance(value, dict) else None
         if not isinstance(content, list):
             return value
-        kept = [b for b in content if not (isinstance(b, dict) and str(b.get("type")) in _THINKING)]
+        kept = [b for b in content if not (isinstance(b, dict) and word(b.get("type")) in _THINKING)]
         return {**value, "content": kept} if kept else None
 
     def with_tail(self, value: Json, text: str) -> list[Json]:
@@ -133,7 +134,7 @@ def _blocks(content: Json, suffix: str, meaning: Callable[[Json], Json]) -> list
 def _block(block: Json, suffix: str, meaning: Callable[[Json], Json]) -> Piece:
     if not isinstance(block, dict):
         return Piece(suffix, Kind.OTHER, block, block)
-    kind = str(block.get("type"))
+    kind = word(block.get("type"))
     if kind == "text":
         rest = said(block, without=("text",))
         return Piece(

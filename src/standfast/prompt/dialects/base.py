@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 
 from msgspec import Raw
 
-from standfast.prompt.canonical import Json, json_text
+from standfast.prompt.canonical import Json, json_text, key_form
 from standfast.prompt.model import Kind, Tier
 from standfast.prompt.volatile import billing_token, mask_billing
 
@@ -98,6 +98,11 @@ class Dialect(Protocol):
     def with_tail(self, value: Json, text: str) -> list[Json]:
         """The last element of a request with text appended for the model: one element, or two."""
         ...
+
+
+def word(value: Json) -> str:
+    """A name or type as text, whatever JSON stands in its place."""
+    return value if isinstance(value, str) else "" if value is None else key_form(value).decode()
 
 
 def is_empty(value: Json) -> bool:

@@ -19,6 +19,7 @@ from standfast.prompt.dialects.base import (
     text_meaning,
     text_piece,
     whole,
+    word,
 )
 from standfast.prompt.model import Kind, Tier
 
@@ -53,7 +54,7 @@ class OpenAIChat:
             return whole("", value)
         if tier is Tier.TOOLS:
             function = value.get("function")
-            return whole(str((function if isinstance(function, dict) else value).get("name", "")), value)
+            return whole(word((function if isinstance(function, dict) else value).get("name", "")), value)
         return _result(value) if value.get("role") == "tool" else _message(value)
 
     def is_leading_system(self, value_role: str) -> bool:
@@ -115,7 +116,7 @@ def _message(value: Mapping[str, Json]) -> Described:
         pieces += _parts("" if content is None else content, meaning)
     else:
         frame_key["#"] = content
-    return Described(str(value.get("role", "")), frame, frame_key, pieces + call_pieces)
+    return Described(word(value.get("role", "")), frame, frame_key, pieces + call_pieces)
 
 
 def _is_blank(content: Json) -> bool:
@@ -141,7 +142,7 @@ def _part(part: Json, suffix: str, text: Callable[[Json], Json]) -> Piece:
         rest = said(part, without=("text",))
         meaning = {**rest, "text": text(part.get("text"))}
         return Piece(suffix, Kind.TEXT, meaning, in_order({**rest, "text": part.get("text")}))
-    return Piece(suffix, _KINDS.get(str(part.get("type")), Kind.OTHER), said(part), in_order(part))
+    return Piece(suffix, _KINDS.get(word(part.get("type")), Kind.OTHER), said(part), in_order(part))
 
 
 def _call(call: Json, index: int) -> Piece:

@@ -19,6 +19,7 @@ from standfast.prompt.dialects.base import (
     text_piece,
     whole,
     without_markers,
+    word,
 )
 from standfast.prompt.model import Kind, Tier
 
@@ -48,7 +49,7 @@ class OpenAIResponses:
     def describe(self, tier: Tier, value: Json) -> Described:
         """A tool, the instructions, an input item."""
         if tier is Tier.TOOLS:
-            return whole(str(value.get("name") or value.get("type", "")) if isinstance(value, dict) else "", value)
+            return whole(word(value.get("name") or value.get("type", "")) if isinstance(value, dict) else "", value)
         if isinstance(value, str):
             if tier is Tier.SYSTEM:
                 return Described("system", None, None, [text_piece("", value, system_meaning)])
@@ -56,7 +57,7 @@ class OpenAIResponses:
             return Described("user", frame, {**frame, "#": "text"}, [text_piece("", value)])
         if not isinstance(value, dict):
             return whole("", value)
-        kind = str(value.get("type", "message"))
+        kind = word(value.get("type", "message"))
         if kind.endswith("_call_output") and isinstance(value.get("call_id"), str):
             return _result(value, kind)
         if kind.endswith("_call") and isinstance(value.get("call_id"), str):
@@ -111,7 +112,7 @@ def _message(value: Mapping[str, Json]) -> Described:
     frame_key: dict[str, Json] = {k: frame[k] for k in sorted(frame)}
     frame_key["#"] = "list" if isinstance(content, list) else "text"
     meaning = system_meaning if value["role"] in ("system", "developer") else text_meaning
-    return Described(str(value["role"]), frame, frame_key, _parts(content, meaning))
+    return Described(word(value["role"]), frame, frame_key, _parts(content, meaning))
 
 
 def _parts(content: Json, meaning: Callable[[Json], Json]) -> list[Piece]:
@@ -125,7 +126,7 @@ def _parts(content: Json, meaning: Callable[[Json], Json]) -> list[Piece]:
 def _part(part: Json, suffix: str, text: Callable[[Json], Json]) -> Piece:
     if not isinstance(part, dict):
         return Piece(suffix, Kind.OTHER, part, part)
-    if str(part.get("type")) in _TEXTS:
+    if word(part.get("type")) in _TEXTS:
         rest = said(part, without=("text", "type", "logprobs"))
         return Piece(
             suffix,
@@ -133,7 +134,7 @@ def _part(part: Json, suffix: str, text: Callable[[Json], Json]) -> Piece:
             {**rest, "text": text(part.get("text"))},
             in_order({**rest, "text": part.get("text")}),
         )
-    return Piece(suffix, Kind.MEDIA if str(part.get("type")) in _MEDIA else Kind.OTHER, said(part), in_order(part))
+    return Piece(suffix, Kind.MEDIA if word(part.get("type")) in _MEDIA else Kind.OTHER, said(part), in_order(part))
 
 
 def _call(value: Mapping[str, Json], kind: str) -> Described:

@@ -1,0 +1,218 @@
+"""What changed in a history, by name and place; and odd histories that are compared all the same."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from unit.prompt.talking import (
+    PROSE,
+    Session,
+    answer,
+    anthropic,
+    call,
+    calling,
+    causes,
+    chat,
+    result,
+    returned,
+    sent,
+    use,
+    user,
+)
+
+from standfast.explain import Case, explain
+from standfast.policy import Policy
+from standfast.prompt.canonical import decode
+from standfast.prompt.drift import first_difference, text_of
+from standfast.prompt.items import item
+from standfast.prompt.model import Tier
+
+Q, MORE = user("question"), [answer("done"), user("next")]
+
+
+def text(words: str) -> dict[str, Any]:
+    return {"type": "text", "text": words}
+
+
+def image(data: str) -> dict[str, Any]:
+    return {"type": "image", "source": {"type": "base64", "data": data}}
+
+
+def message(role: str, *content: Any) -> dict[str, Any]:
+    return {"role": role, "content": list(content)}
+
+
+THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "s"}
+A, B = image("aaaa"), image("bbbb")
+CHANGES: list[tuple[str, str, Any, Any]] = [
+    # cause, path behind messages[2], the third message as sent, as it came
+    ("H6", ".content[0]", message("assistant", THOUGHT, text("a")), message("assistant", text("a"))),
+    ("H8", ".content[1]", message("user", text("a"), A), message("user", text("a"), B)),
+    ("H1", ".content[1]", message("user", text("a"), text("now")), message("user", text("a"))),
+    ("H10", ".content[0]", message("user", A, text("a")), message("user", text("a"))),
+    ("H10", ".content[1]", message("assistant", text("a"), text("b")), message("assistant", text("a"))),
+    ("C1", ".content[1]", message("user", text("a")), message("user", text("a"), text("b"))),
+    ("H10", ".content[0]", message("user", A, text("a")), message("user", text("a"), A)),
+    ("C1", "", {**message("user", text("a")), "name": "x"}, {**message("user", text("a")), "name": "y"}),
+    ("H1", ".content[0]", message("user", text("a\n<now>9</now>")), message("user", text("a"))),
+    ("C1", ".content[0]", message("user", text("abc")), message("user", text("a"))),
+    (
+        "C1",
+        ".content[0]",
+        message("user", result("i", "A"), result("k", "B")),
+        message("user", result("i", "B"), result("k", "A")),
+    ),
+    ("C1", "", message("user", text("a")), message("assistant", text("a"))),
+    ("C1", ".content[0]", message("user", text("a")), message("user", A)),
+    ("H7", ".content[0]", message("user", result("i", "long " * 9)), message("user", result("i", "cut"))),
+    ("C1", ".content[0]", message("user", result("i", "cut")), message("user", result("i", "long " * 9))),
+]
+
+
+@pytest.mark.parametrize(("cause", "suffix", "before", "after"), CHANGES, ids=str)
+def test_a_change_of_an_old_message(cause: str, suffix: str, before: Any, after: Any) -> None:
+    start = [Q, message("assistant", use("i"))]
+    session = Session("anthropic")
+    session.send(anthropic([*start, before], PROSE))
+    body = anthropic([*start, after, *MORE], PROSE)
+    plan = session.send(body)
+    assert session.failures == []
+    assert (causes(plan), plan.changed) == ([cause], False)
+    assert plan.diagnosis.path == f"messages[2]{suffix}"
+
+
+@pytest.mark.parametrize("policy", [Policy.LOSSLESS, Policy.ISOLATE])
+def test_a_decoration_goes_out_again_under_isolate_alone(policy: Policy) -> None:
+    session = Session("anthropic", policy)
+    decorated = message("user", text("a"), text("<reminder>"))
+    session.send(anthropic([Q, answer(), decorated], PROSE))
+    plan = session.send(anthropic([Q, answer(), user("a"), *MORE], PROSE))
+    assert causes(plan) == ["H1"]
+    assert sent(plan)["messages"][2] == (decorated if policy is Policy.ISOLATE else user("a"))
+
+
+FORMS: list[tuple[str, str, Any, Any]] = [
+    # cause, path, as sent, as it came: one meaning in two forms
+    ("H3", "messages[1].tool_calls[0].id", [calling(call("x")), returned("x", "r")], None),
+    ("H4", "messages[2].content", [calling(call("i")), returned("i", '{"a": 1, "b": 2}')], '{"b":2,"a":1}'),
+    ("H2", "messages[2].content", [calling(call("i")), returned("i", "r\n")], "r"),
+    ("H4", "messages[2].content", [calling(call("i")), returned("i", '{"a": 1}')], '{"a":1}'),
+]
+
+
+@pytest.mark.parametrize(("cause", "path", "before", "after"), FORMS, ids=str)
+def test_a_form_of_a_result_or_its_call(cause: str, path: str, before: Any, after: Any) -> None:
+    session, first = Session("openai_chat"), {"role": "user", "content": "q"}
+    session.send(chat([first, *before]))
+    came = [calling(call("new")), returned("new", "r")] if after is None else [before[0], returned("i", after)]
+    plan = session.send(chat([first, *came, {"role": "assistant", "content": "k"}, first]))
+    assert (plan.diagnosis.cause, plan.diagnosis.path, plan.diagnosis.repaired) == (cause, path, True)
+    assert sent(plan)["messages"][:3] == [first, *before]
+
+
+def test_results_in_one_message_in_another_order() -> None:
+    calls, session = message("assistant", use("x", n=1), use("y", n=2)), Session("anthropic")
+    results = [result("x", "A"), result("y", "B")]
+    session.send(anthropic([Q, calls, message("user", *results)]))
+    plan = session.send(anthropic([Q, calls, message("user", *results[::-1]), *MORE]))
+    assert (plan.diagnosis.cause, plan.diagnosis.path) == ("H5", "messages[2].content[0]")
+    assert sent(plan)["messages"][2]["content"] == results
+
+
+def test_frames_that_differ_in_form_alone_are_named_at_the_content() -> None:
+    session, first = Session("openai_chat"), {"role": "user", "content": "q"}
+    session.send(chat([first, calling(call("i")), returned("i", "r")]))
+    plan = session.send(chat([first, {**calling(call("i")), "content": ""}, returned("i", "r"), first]))
+    assert (plan.diagnosis.cause, plan.diagnosis.path, plan.diagnosis.repaired) == ("H2", "messages[1]", True)
+
+
+def test_x1_a_request_that_tells_the_others_history_again() -> None:
+    tools = [{"name": name, "input_schema": {}} for name in "ab"]
+    talk = [user("please look at the door"), answer("it is locked now"), user("then open it for me")]
+    told = "\n".join(m["content"][0]["text"] for m in talk)
+    bodies = [anthropic(talk, PROSE, tools=tools)]
+    bodies += [
+        anthropic([user(words)], PROSE, tools=tools[:1]) for words in (f"Tell in short:\n{told}", "Tell nothing.")
+    ]
+    raw = [json.dumps(body).encode() for body in bodies]
+    for other, cause in ((raw[1], "X1"), (raw[2], "T4")):
+        (step,), _ = explain(Case((raw[0], other)))
+        assert (step.diagnosis.cause, step.diagnosis.path, len(step.diagnosis.drifts)) == (cause, "tools[1]", 1)
+
+
+def test_another_story_after_another_answer_is_a_branch() -> None:
+    session = Session("anthropic")
+    session.send(anthropic([Q, answer("a"), user("b"), answer("c"), user("d")], PROSE))
+    plan = session.send(anthropic([Q, answer("z"), user("y"), answer("x"), user("w")], PROSE))
+    assert (causes(plan), plan.changed) == ([], False)
+
+
+# Odd histories
+
+
+@pytest.mark.parametrize("dialect", ["anthropic", "openai_chat"])
+def test_messages_without_any_part_are_told_apart_by_what_is_around(dialect: str) -> None:
+    session = Session(dialect)
+    talk = [message("user"), message("assistant"), message("user", text("a"))]
+    session.send(chat(talk))
+    plan = session.send(chat([*talk, message("assistant"), message("user")]))
+    assert (causes(plan), plan.changed, session.failures) == ([], False, [])
+    assert plan.diagnosis.tokens.after == plan.diagnosis.tokens.reference > 0
+    assert session.send(chat([message("assistant"), *talk[1:]])).diagnosis.tokens.after < 20
+
+
+def test_a_stored_conversation_is_a_history_of_its_own() -> None:
+    items = [{"role": role, "content": f"{role} says"} for role in ("user", "assistant", "user")]
+    session = Session("openai_responses")
+    body = {"model": "m", "previous_response_id": "r1", "input": items}
+    session.send(body)
+    plan = session.send({**body, "input": [items[0], {"role": "assistant", "content": "other"}, *items, *items]})
+    assert (causes(plan), plan.changed) == ([], False)
+
+
+@pytest.mark.parametrize("name", ["", None, 7])
+def test_calls_without_an_id(name: Any) -> None:
+    session, first = Session("openai_chat"), {"role": "user", "content": "q"}
+    talk = [first, calling({**call("x", '{"a":1}'), "id": name}), {"role": "tool", "content": "r"}]
+    session.send(chat(talk))
+    talk[1] = calling({**call("x", '{"a": 1}'), "id": name})
+    plan = session.send(chat([*talk, {"role": "assistant", "content": "k"}, first]))
+    assert session.failures == []
+    assert causes(plan) == (["H4"] if name == "" else ["C1"])
+
+
+def test_a_token_in_a_system_prompt_of_lists_is_looked_for_in_vain() -> None:
+    session = Session("anthropic")
+    for body in (anthropic([Q], [["x cch=1"]]), anthropic([Q, *MORE], [["x cch=1"]])):
+        assert not session.send(body).changed
+    assert session.failures == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "path"),
+    [
+        ({"a": {"b": [1, 2]}}, {"a": {"b": [1, 3]}}, ".a.b[1]"),
+        ({"a": 1, "b": 2}, {"b": 2, "a": 1}, ""),
+        ([1], [1, 2], ""),
+        ({"a": [{"b": 1}]}, {"a": [{"c": 1}]}, ".a[0]"),
+        (1, "1", ""),
+    ],
+)
+def test_first_difference(before: Any, after: Any, path: str) -> None:
+    assert first_difference(*(decode(json.dumps(v)) for v in (before, after)))[0] == path
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("a", "a"),
+        ({"text": "a"}, "a"),
+        ({"content": "a"}, "a"),
+        ({"content": [text("a"), 7, {"content": ["b"]}, {"text": 7}]}, "a\nb"),
+        (7, ""),
+    ],
+)
+def test_text_of(value: Any, words: str) -> None:
+    assert text_of(item("openai_chat", Tier.MESSAGES, json.dumps(value).encode())) == words

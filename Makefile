@@ -8,7 +8,7 @@ PYTHON = $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; d
 	if $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then echo $$p; break; fi; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help install serve demo test lint format bench clean
+.PHONY: help install serve demo test lint format bench proto clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' Makefile
@@ -52,6 +52,12 @@ format: $(STAMP) ## Format the code
 bench: install ## Measure the core, and what the gateway adds (bench/README.md)
 	@$(BIN)/python bench/core.py
 	@$(BIN)/python bench/gateway.py $(ARGS)
+
+proto: $(STAMP) ## Generate the code of docs/format/fingerprint.proto anew
+	@$(PYTHON) -m venv build/proto
+	@build/proto/bin/python -m pip install --disable-pip-version-check --quiet grpcio-tools==1.74.0
+	@build/proto/bin/python -m grpc_tools.protoc -Idocs/format --python_out=src/standfast/prompt \
+		--pyi_out=src/standfast/prompt docs/format/fingerprint.proto
 
 clean: ## Remove .venv, caches and build results (not the model)
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage*

@@ -142,6 +142,13 @@ def test_x1_a_request_that_tells_the_others_history_again() -> None:
         assert (step.diagnosis.cause, step.diagnosis.path, len(step.diagnosis.drifts)) == (cause, "tools[1]", 1)
 
 
+def test_turns_that_changed_places_are_another_content() -> None:
+    session, talk = Session("anthropic"), [user("a"), answer("b"), user("c"), answer("d"), user("e")]
+    session.send(anthropic(talk, PROSE))
+    plan = session.send(anthropic([talk[0], talk[1], talk[3], talk[2], *talk[4:], *MORE], PROSE))
+    assert (causes(plan), plan.diagnosis.path, plan.changed) == (["C1"], "messages[2]", False)
+
+
 def test_another_story_after_another_answer_is_a_branch() -> None:
     session = Session("anthropic")
     session.send(anthropic([Q, answer("a"), user("b"), answer("c"), user("d")], PROSE))
@@ -196,6 +203,7 @@ def test_a_token_in_a_system_prompt_of_lists_is_looked_for_in_vain() -> None:
         ({"a": {"b": [1, 2]}}, {"a": {"b": [1, 3]}}, ".a.b[1]"),
         ({"a": 1, "b": 2}, {"b": 2, "a": 1}, ""),
         ([1], [1, 2], ""),
+        ({"a": 1}, {"a": 1}, ""),
         ({"a": [{"b": 1}]}, {"a": [{"c": 1}]}, ".a[0]"),
         (1, "1", ""),
     ],

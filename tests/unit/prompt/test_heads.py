@@ -129,6 +129,16 @@ def test_system_messages_of_chat_are_placed_in_the_list() -> None:
     assert found(plan) == [("C1", "messages[1].content", False)]
 
 
+def test_a_system_message_that_has_no_place_for_the_marker_of_now_goes_out_as_it_came() -> None:
+    session, talk = Session("openai_chat"), [{"role": "user", "content": "q"}]
+    session.send(chat([{"role": "system", "content": f"{PROSE}\n"}, *talk]))
+    marked = [{**block(PROSE), "cache_control": {"type": "ephemeral"}}]
+    talk += [{"role": "assistant", "content": "k"}, {"role": "user", "content": "n"}]
+    plan = session.send(chat([{"role": "system", "content": marked}, *talk]))
+    assert found(plan) == [("H2", "messages[0].content", False)]
+    assert not plan.changed
+
+
 def test_instructions_and_leading_messages_of_responses_are_placed_apart() -> None:
     def body(first: str, second: str, *more: Any) -> Any:
         items = [{"role": "developer", "content": second}, {"role": "user", "content": "q"}, *more]

@@ -18,6 +18,7 @@ from rich.text import Text
 
 from standfast.config import Policy
 from standfast.errors import BrokenBody, ConfigError
+from standfast.events import FailedOpen
 from standfast.ledger.memory import MemoryLedger
 from standfast.prompt import canonical, volatile
 from standfast.prompt.causes import CAUSES
@@ -57,6 +58,8 @@ class Step:
     gap: float | None = None
     """Seconds since the request before."""
     diff: list[str] = field(default_factory=list)
+    note: str | None = None
+    """Why the request passes untouched, if it does."""
 
     def as_json(self) -> dict[str, Any]:
         """The object of ``--json``; docs/cli.md lists the fields."""
@@ -81,6 +84,7 @@ class Step:
             "gap_seconds": self.gap,
             "remedy": cause.remedy if cause else None,
             "diff": self.diff,
+            "note": self.note,
             "drifts": [
                 {"cause": x.cause, "path": x.path, "tier": x.tier, "repair": x.repair, "repaired": x.repaired}
                 for x in d.drifts
@@ -98,12 +102,12 @@ def load(paths: Sequence[Path]) -> Case:
         case = msgspec.json.decode(texts[0], type=dict[str, Raw])
         bodies = tuple(bytes(raw) for raw in msgspec.json.decode(case["requests"], type=list[Raw]))
         usage, times = (canonical.decode(bytes(case.get(name, b"[]"))) or () for name in ("usage", "times"))
-        instants = tuple(float(bytes(t) if isinstance(t, Raw) else t) for t in times)
-    except (msgspec.DecodeError, KeyError, TypeError, ValueError) as error:
+        told, instants = tuple(usage), tuple(float(bytes(t) if isinstance(t, Raw) else t) for t in times)
+    except (msgspec.DecodeError, KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
         raise ConfigError(f'{path}: give two bodies, or one case {{"requests": [...]}}; {error}') from error
     if len(bodies) < 2:
         raise ConfigError(f"{path}: a case needs two or more requests, this one has {len(bodies)}")
-    return Case(bodies, tuple(usage), instants)
+    return Case(bodies, told, instants)
 
 
 def _read(path: Path) -> bytes:
@@ -115,7 +119,12 @@ def _read(path: Path) -> bytes:
 
 def explain(case: Case, dialect: str | None = None, policy: Policy = Policy.LOSSLESS) -> tuple[list[Step], list[bytes]]:
     """One step for each request after the first, and every request as Standfast would send it."""
-    turns = Turns(MemoryLedger(256 << 20), budget_ms=float("inf"))
+    failed: list[FailedOpen] = []
+    turns = Turns(
+        MemoryLedger(256 << 20),
+        budget_ms=float("inf"),
+        observe=lambda event: failed.append(event) if isinstance(event, FailedOpen) else None,
+    )
     steps: list[Step] = []
     sent: list[bytes] = []
     before: Plan | None = None
@@ -126,6 +135,7 @@ def explain(case: Case, dialect: str | None = None, policy: Policy = Policy.LOSS
         sent.append(plan.body if plan else body)
         if i:
             steps.append(_step(i, spoken, plan, case, before))
+            steps[-1].note = next((f.reason for f in failed if f.request_id == str(i)), None)
         before = plan or before
     return steps, sent
 
@@ -209,7 +219,9 @@ def show(steps: Sequence[Step], console: Console) -> None:
             line.append("a dialect that Standfast does not know: passes untouched", "yellow")
             console.print(line)
             continue
-        if d.cause is None:
+        if step.note:
+            line.append(f"passes untouched: {step.note}", "yellow")
+        elif d.cause is None:
             line.append("nothing drifted", "green")
         else:
             line.append(f"{d.cause} {j['title']}", "bold red" if not d.repaired else "bold yellow")

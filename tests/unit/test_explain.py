@@ -79,7 +79,6 @@ def test_what_is_no_case_is_an_error_that_says_what_to_give(tmp_path: Path, text
         load(written(tmp_path, text))
 
 
-@pytest.mark.xfail(strict=True, reason="raises TypeError, OverflowError, RecursionError")
 @pytest.mark.parametrize(
     "rest", ['"usage":5', '"usage":true', f'"times":[1{"0" * 400}]', f'"usage":{"[" * 20_000}{"]" * 20_000}']
 )
@@ -144,7 +143,6 @@ def test_a_body_that_failed_open_is_no_reference() -> None:
     assert steps[1].diagnosis.cause == "T1"
 
 
-@pytest.mark.xfail(strict=True, reason='"nothing drifted" is said of a request that was not compared at all')
 def test_a_body_that_failed_open_is_said_to_have() -> None:
     twice = b'{"model":"m","model":"n","max_tokens":1,"system":"s","messages":[]}'
     steps, _ = explain(case(FIRST, twice))

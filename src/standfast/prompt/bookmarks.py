@@ -68,9 +68,13 @@ class Bookmarks:
             places.insert(0, place)
             self._bytes += _size(place)
             break
-        while self._bytes > self._limit and len(self._heads) > 1:
-            _, dropped = self._heads.popitem(last=False)
-            self._bytes -= sum(map(_size, dropped))
+        while self._bytes > self._limit and (head := next(iter(self._heads))):
+            places = self._heads[head]
+            if len(places) == 1 and len(self._heads) == 1:
+                break  # the newest is kept whatever its size
+            self._bytes -= _size(places.pop())
+            if not places:
+                del self._heads[head]
 
 
 def _size(place: Place) -> int:

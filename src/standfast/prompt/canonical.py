@@ -47,8 +47,7 @@ def _as_written(literal: str) -> Raw:
 def _by_value(literal: str) -> int | Raw:
     """The exact decimal value of a literal with a fraction or an exponent, as an int or a normal literal."""
     match = _LITERAL.fullmatch(literal)
-    if match is None:  # not reachable from valid JSON
-        return Raw(literal.encode())
+    assert match is not None  # the decoder has read it as a number
     sign, whole, fraction, exponent = match[1], match[2], match[3] or "", int(match[4] or 0)
     digits = (whole + fraction).lstrip("0")
     exponent -= len(fraction)

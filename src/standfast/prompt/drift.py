@@ -179,8 +179,6 @@ def item_form(before: Item, after: Item, dialect: str, path: str) -> Drift:
 
 
 def _part_form(before: Item, after: Item, dialect: str) -> tuple[str, str]:
-    if len(before.parts) != len(after.parts):
-        return "H2", ""
     for old, new in zip(before.parts, after.parts, strict=True):
         if old.key == new.key:
             continue

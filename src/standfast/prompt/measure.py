@@ -126,9 +126,7 @@ def _common(left: bytes, right: bytes) -> int:
 
 def _reach(old: Sequence[_Step], drifts: Sequence[Drift], after: int, total: int) -> int:
     """Bytes up to the first drift that only the client can mend."""
-    final = [
-        _ORDER.index(d.tier) for d in drifts if d.repair in (Repair.SOURCE, Repair.REPORT) and d.tier in _ORDER[:-1]
-    ]
+    final = [_ORDER.index(d.tier) for d in drifts if d.repair in (Repair.SOURCE, Repair.REPORT) and d.tier in _ORDER]
     if not final:
         return total
     if min(final) == _ORDER.index(Tier.MESSAGES):

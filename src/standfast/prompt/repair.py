@@ -97,7 +97,7 @@ def _history(
     while at < len(units) and old:
         unit, sent = units[at], old.popleft()
         if unit.link == sent.link if chained else _same(unit, sent):
-            result.sent.append(_replay(request, unit, sent, items, result))
+            result.sent.append(_replay(request, unit, sent, policy, items, result))
         elif at < len(reference.sent):
             if not _replay_decoration(request, unit, sent, at, policy, result):
                 break
@@ -109,7 +109,7 @@ def _history(
                 continue
             if not _same(unit, answer):
                 break
-            result.sent.append(_replay(request, unit, answer, items, result))
+            result.sent.append(_replay(request, unit, answer, policy, items, result))
         at += 1
     result.shared = at
     _append(request, at, items, result)
@@ -134,10 +134,14 @@ def _alike(unit: Unit, sent: Sent) -> bool:
     return sorted(map(meaning, unit.items)) == sorted(map(meaning, sent.items))
 
 
-def _replay(request: Request, unit: Unit, sent: Sent, items: Items, result: Mended) -> Sent:
-    """A unit of equal meaning: as it came if the cache sees no difference, else as it was sent."""
+def _replay(request: Request, unit: Unit, sent: Sent, policy: Policy, items: Items, result: Mended) -> Sent:
+    """A unit of equal meaning: as it came if the cache sees no difference, else as it was sent.
+
+    What ``isolate`` put there is not said again under another policy: it speaks of a system prompt that was frozen.
+    """
     _learn_ids(unit, sent, result.ids)
-    if [item.key for item in unit.items] == [item.key for item in sent.items]:
+    is_over = sent.ours and policy is not Policy.ISOLATE
+    if is_over or [item.key for item in unit.items] == [item.key for item in sent.items]:
         return Sent(unit.items, unit.links)
     dialect = request.dialect
     out = tuple(sent.items)
@@ -163,15 +167,12 @@ def _matched(old: Sequence[Item], unit: Unit) -> list[tuple[Item, Item]]:
 
 
 def _unit_drift(request: Request, unit: Unit, sent: Sent) -> Drift:
-    name = request.dialect.name
-    for i, (new, old) in enumerate(zip(unit.items, sent.items, strict=False)):
-        if new.key == old.key:
-            continue
-        path = item_path(request, unit.first + i)
-        if len(unit.items) > 1 and (meaning(new) != meaning(old) or drift.same_ids(sent.items, unit.items)):
-            return Drift("H5", path, Tier.MESSAGES, old.wire, new.wire)
-        return drift.item_form(old, new, name, path)
-    return Drift("H5", item_path(request, unit.first), Tier.MESSAGES, sent.items[0].wire, unit.items[0].wire)
+    pairs = enumerate(zip(unit.items, sent.items, strict=False))
+    i, (new, old) = next((i, pair) for i, pair in pairs if pair[0].key != pair[1].key)
+    path = item_path(request, unit.first + i)
+    if len(unit.items) > 1 and (meaning(new) != meaning(old) or drift.same_ids(sent.items, unit.items)):
+        return Drift("H5", path, Tier.MESSAGES, old.wire, new.wire)
+    return drift.item_form(old, new, request.dialect.name, path)
 
 
 def item_path(request: Request, index: int) -> str:

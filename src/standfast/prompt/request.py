@@ -284,8 +284,7 @@ def _walk(body: bytes, position: int, values: list[Raw]) -> list[Range]:
     ranges = []
     for raw in values:
         match = _ELEMENT.match(body, position)
-        if match is None:  # not reachable: the list was decoded from here
-            raise Ambiguous("a list cannot be walked")
+        assert match is not None  # the list was decoded from here
         position = match.end() + len(memoryview(raw))
         ranges.append((match.end(), position))
     return ranges

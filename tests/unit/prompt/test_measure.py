@@ -154,7 +154,6 @@ def test_a_rewritten_history_loses_what_stood_behind(cause: str, messages: Any, 
     assert found.lost == pytest.approx(min(found.reference, found.prompt) - found.before, abs=1)
 
 
-@pytest.mark.xfail(strict=True, reason="all of the reference counts as attainable behind a change of the history")
 @pytest.mark.parametrize(("cause", "messages", "kept"), CHANGED)
 def test_a_rewritten_history_ends_what_is_attainable(cause: str, messages: Any, kept: int) -> None:
     found, _ = measured(body(messages))

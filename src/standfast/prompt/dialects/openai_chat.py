@@ -75,8 +75,8 @@ class OpenAIChat:
         """A message with call ids replaced."""
         if not isinstance(value, dict):
             return value
-        if value.get("tool_call_id") in ids:
-            return {**value, "tool_call_id": ids[value["tool_call_id"]]}
+        if (answered := word(value.get("tool_call_id"))) in ids:
+            return {**value, "tool_call_id": ids[answered]}
         calls = value.get("tool_calls")
         if not isinstance(calls, list):
             return value
@@ -172,6 +172,6 @@ def _result(value: Mapping[str, Json]) -> Described:
 
 
 def _rename_call(call: Json, ids: Mapping[str, str]) -> Json:
-    if isinstance(call, dict) and call.get("id") in ids:
-        return {**call, "id": ids[call["id"]]}
+    if isinstance(call, dict) and (name := word(call.get("id"))) in ids:
+        return {**call, "id": ids[name]}
     return call

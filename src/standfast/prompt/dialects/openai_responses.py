@@ -82,8 +82,8 @@ class OpenAIResponses:
 
     def rename(self, value: Json, ids: Mapping[str, str]) -> Json:
         """An item with its call id replaced."""
-        if isinstance(value, dict) and value.get("call_id") in ids:
-            return {**value, "call_id": ids[value["call_id"]]}
+        if isinstance(value, dict) and (name := word(value.get("call_id"))) in ids:
+            return {**value, "call_id": ids[name]}
         return value
 
     def as_element(self, tier: Tier, text: str) -> Json:

@@ -91,6 +91,8 @@ class Slots:
             raise ValueError(f"slot {slot} is not in use")
         held.users -= 1
         reached = held.shared(chain)
+        if not chain and held.users:
+            held.certain = 0  # how far it came is as unknown as what those that still wait will leave
         if chain:
             # Another chain than the latest: the two may have run in either order.
             held.certain = reached if reached == len(held.chain) else min(held.certain, reached)

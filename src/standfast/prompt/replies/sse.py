@@ -63,6 +63,8 @@ class Events:
         return chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
 
     def _extend(self, piece: bytes) -> None:
+        if not piece:
+            return  # the LF of a CRLF that was split
         if self._dropping or self._held + len(self._line) + len(piece) > self._limit:
             self._drop()
             self._line += piece[: _STUB - len(self._line)]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from standfast.errors import Ambiguous
 from standfast.prompt import canonical
-from standfast.prompt.dialects.base import MARKERS, Dialect
+from standfast.prompt.dialects.base import MARKERS, Dialect, marked_places
 from standfast.prompt.drift import meaning
 from standfast.prompt.items import Items
 from standfast.prompt.model import Item, Tier
@@ -36,8 +36,8 @@ def fitted(dialect: Dialect, old: Item, new: Item, items: Items) -> Item:
         value = dialect.as_element(old.tier, value) if isinstance(value, str) else dialect.as_text(value)
         if value is None:
             return new
-    wanted = {position: {k: v for k, v in block.items() if k in MARKERS} for position, block in dialect.blocks(now)}
-    for position, block in dialect.blocks(value):
+    wanted = {position: {k: v for k, v in block.items() if k in MARKERS} for position, block in marked_places(now)}
+    for position, block in marked_places(value):
         for name in MARKERS & block.keys():
             del block[name]
         block.update(wanted.pop(position, {}))

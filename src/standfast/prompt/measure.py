@@ -22,6 +22,7 @@ from standfast.prompt.drift import Drift
 from standfast.prompt.mended import Mended
 from standfast.prompt.model import Head, Item, Tier, Tip
 from standfast.prompt.request import Request
+from standfast.prompt.volatile import common_prefix
 
 BYTES_PER_TOKEN = 4
 _SIZE_OF = attrgetter("size")
@@ -106,22 +107,10 @@ def _shared(old: Sequence[_Step], new: Sequence[_Step]) -> int:
     for (tier, key, bytes_, item), (other_tier, other_key, other_bytes, other) in zip(old, new, strict=False):
         if key != other_key:
             if item and other and tier is other_tier:
-                size += min(_common(item.wire, other.wire), bytes_, other_bytes)
+                size += min(common_prefix(item.wire, other.wire), bytes_, other_bytes)
             break
         size += bytes_
     return size
-
-
-def _common(left: bytes, right: bytes) -> int:
-    """Length of the common head of two byte strings, by bisection over memcmp."""
-    low, high = 0, min(len(left), len(right))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if left[low:middle] == right[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
 
 
 def _reach(old: Sequence[_Step], drifts: Sequence[Drift], after: int, total: int) -> int:

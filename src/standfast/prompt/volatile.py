@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import AnyStr
 
 BILLING_PREFIX = "x-anthropic-billing-header:"
 """How the text of a client's per-request billing block begins, in any case."""
@@ -168,8 +169,8 @@ def changed_span(before: str, after: str) -> tuple[int, int, int]:
     return start, len(before) - tail, len(after) - tail
 
 
-def common_prefix(left: str, right: str) -> int:
-    """Length of the common head of two strings, by bisection over C-speed comparisons."""
+def common_prefix(left: AnyStr, right: AnyStr) -> int:
+    """Length of the common head of two texts, by bisection over comparisons at memory speed."""
     low, high = 0, min(len(left), len(right))
     if left[:high] == right[:high]:
         return high

@@ -9,7 +9,6 @@ from standfast.prompt.dialects.base import (
     Described,
     Param,
     Piece,
-    Position,
     in_order,
     result_meaning,
     said,
@@ -72,17 +71,6 @@ class Anthropic:
     def is_leading_system(self, value_role: str) -> bool:
         """Never: the system prompt has a field of its own."""
         return False
-
-    def blocks(self, value: Json) -> list[tuple[Position, dict[str, Json]]]:
-        """The element and its content blocks, down into tool results."""
-        if not isinstance(value, dict):
-            return []
-        found: list[tuple[Position, dict[str, Json]]] = [((), value)]
-        content = value.get("content")
-        for i, block in enumerate(content if isinstance(content, list) else ()):
-            if isinstance(block, dict):
-                found.extend((("content", i, *inner), b) for inner, b in self.blocks(block))
-        return found
 
     def rename(self, value: Json, ids: Mapping[str, str]) -> Json:
         """A message with call ids replaced in calls and results."""

@@ -75,10 +75,6 @@ class Dialect(Protocol):
         """Whether a message of this role at the front of the list belongs to the system tier."""
         ...
 
-    def blocks(self, value: Json) -> list[tuple[Position, dict[str, Json]]]:
-        """Every object of an element at which a marker may stand, with its position."""
-        ...
-
     def rename(self, value: Json, ids: Mapping[str, str]) -> Json:
         """The element with call ids replaced."""
         ...
@@ -98,6 +94,17 @@ class Dialect(Protocol):
     def with_tail(self, value: Json, text: str) -> list[Json]:
         """The last element of a request with text appended for the model: one element, or two."""
         ...
+
+
+def marked_places(value: Json) -> list[tuple[Position, dict[str, Json]]]:
+    """Every object of an element at which a marker may stand: itself, its content, and the content of a tool result."""
+    if not isinstance(value, dict):
+        return []
+    content = value.get("content")
+    found: list[tuple[Position, dict[str, Json]]] = [((), value)]
+    for i, block in enumerate(content if isinstance(content, list) else ()):
+        found.extend((("content", i, *inner), place) for inner, place in marked_places(block))
+    return found
 
 
 def word(value: Json) -> str:

@@ -9,7 +9,6 @@ from standfast.prompt.dialects.base import (
     Described,
     Param,
     Piece,
-    Position,
     arguments_meaning,
     in_order,
     is_empty,
@@ -60,16 +59,6 @@ class OpenAIChat:
     def is_leading_system(self, value_role: str) -> bool:
         """System and developer messages."""
         return value_role in ("system", "developer")
-
-    def blocks(self, value: Json) -> list[tuple[Position, dict[str, Json]]]:
-        """The message and its content parts."""
-        if not isinstance(value, dict):
-            return []
-        content = value.get("content")
-        parts = content if isinstance(content, list) else ()
-        found: list[tuple[Position, dict[str, Json]]] = [((), value)]
-        found.extend((("content", i), p) for i, p in enumerate(parts) if isinstance(p, dict))
-        return found
 
     def rename(self, value: Json, ids: Mapping[str, str]) -> Json:
         """A message with call ids replaced."""

@@ -9,7 +9,6 @@ from standfast.prompt.dialects.base import (
     Described,
     Param,
     Piece,
-    Position,
     arguments_meaning,
     in_order,
     result_meaning,
@@ -69,16 +68,6 @@ class OpenAIResponses:
     def is_leading_system(self, value_role: str) -> bool:
         """System and developer messages."""
         return value_role in ("system", "developer")
-
-    def blocks(self, value: Json) -> list[tuple[Position, dict[str, Json]]]:
-        """The item and its content parts."""
-        if not isinstance(value, dict):
-            return []
-        content = value.get("content")
-        parts = content if isinstance(content, list) else ()
-        found: list[tuple[Position, dict[str, Json]]] = [((), value)]
-        found.extend((("content", i), p) for i, p in enumerate(parts) if isinstance(p, dict))
-        return found
 
     def rename(self, value: Json, ids: Mapping[str, str]) -> Json:
         """An item with its call id replaced."""

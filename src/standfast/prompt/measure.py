@@ -18,7 +18,7 @@ from operator import attrgetter
 
 from standfast.prompt.causes import Repair
 from standfast.prompt.dialects.base import Dialect
-from standfast.prompt.drift import Drift
+from standfast.prompt.drift import Drift, text_of
 from standfast.prompt.mended import Mended
 from standfast.prompt.model import Head, Item, Tier, Tip
 from standfast.prompt.request import Request
@@ -85,12 +85,12 @@ def measure(request: Request, mended: Mended, reference: Tip | None) -> Tokens:
     came = _steps(dialect, request.head, request.head.tools, request.head.system, (u.items for u in request.units))
     goes = _steps(dialect, request.head, mended.tools, mended.system, (s.items for s in mended.sent))
     before, after = _shared(old, came), _shared(old, goes)
-    total = sum(step[2] for step in old)
+    total, whole = (sum(step[2] for step in steps) for steps in (old, goes))
     broken = any(d.tier is Tier.MESSAGES and not d.repaired for d in mended.drifts)
     stable = total if broken else max(shared, after)
-    stable = max(min(stable, _size(request.head.tools) + _size(request.head.system) + request.sizes[-1]), after)
+    stable = max(min(stable, whole), after)
     attainable = max(min(_reach(old, mended.drifts, after, total), stable), after)
-    return Tokens(prompt, *map(_tokens, (total, attainable, before, after, max(0, stable - before))))
+    return Tokens(*map(_tokens, (whole, total, attainable, before, after, max(0, stable - before))))
 
 
 def _size(items: Iterable[Item]) -> int:
@@ -107,10 +107,17 @@ def _shared(old: Sequence[_Step], new: Sequence[_Step]) -> int:
     for (tier, key, bytes_, item), (other_tier, other_key, other_bytes, other) in zip(old, new, strict=False):
         if key != other_key:
             if item and other and tier is other_tier:
-                size += min(common_prefix(item.wire, other.wire), bytes_, other_bytes)
+                size += min(_same_start(item, other), bytes_, other_bytes)
             break
         size += bytes_
     return size
+
+
+def _same_start(left: Item, right: Item) -> int:
+    """Bytes that two different items are sure to share at their beginning."""
+    if left.tier is Tier.TOOLS:
+        return common_prefix(left.wire, right.wire)
+    return common_prefix(text_of(left), text_of(right))
 
 
 def _reach(old: Sequence[_Step], drifts: Sequence[Drift], after: int, total: int) -> int:

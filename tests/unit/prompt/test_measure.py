@@ -75,8 +75,7 @@ def test_a_fork_shares_what_both_have_into_the_message_in_which_they_part() -> N
     fork = user("r" * 100)
     found, named = measured(body([*TALK[:2], fork]))
     assert named == []
-    common = len(json.dumps(fork)) - len('"}]}')
-    expected = (WHOLE - of_message(TALK[2]) + min(common, of_message(fork))) // 4
+    expected = (WHOLE - of_message(TALK[2]) + len("r" * 100)) // 4
     assert (found.before, found.after, found.attainable, found.lost) == (expected, expected, expected, 0)
 
 
@@ -93,7 +92,7 @@ def test_tools_in_another_order_cost_all_but_the_first_bytes() -> None:
 def test_a_clock_costs_all_behind_it_and_counts_as_attainable(policy: Policy) -> None:
     old, new = (f"It is 09:1{i}. " + SYSTEM for i in (4, 5))
     size = WHOLE + len(old) - len(SYSTEM)
-    before = sum(map(of_tool, TOOLS)) + len('"It is 09:1')
+    before = sum(map(of_tool, TOOLS)) + len("It is 09:1")
     found, named = measured(body(system=new), policy=policy, system=old)
     assert named == ["S1"]
     assert found == Tokens((size + NEW) // 4, size // 4, size // 4, before // 4, before // 4, (size - before) // 4)

@@ -7,10 +7,10 @@ import json
 import sqlite3
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 from rich.console import Console
@@ -21,6 +21,10 @@ from rich.text import Text
 from standfast import __version__, config
 from standfast.config import Policy, Settings, require_key_if_exposed
 from standfast.errors import ConfigError, LedgerError, StandfastError
+
+if TYPE_CHECKING:  # what a command needs is loaded by it: --help and explain start without an engine
+    from standfast.engines.embedded import EmbeddedEngine
+    from standfast.events import Observer
 
 _CONFIG = click.option("--config", type=click.Path(path_type=Path), help="Configuration file (TOML); docs/settings.md.")
 
@@ -84,7 +88,8 @@ def serve(upstreams: tuple[str, ...], config: Path | None, **flags: Any) -> None
             server.serve(settings, build.make_app, counted, partial(_announce, console, names, None))
             return
         server.listen(settings.host, settings.port).close()  # a port that is taken shall not cost loading a model
-        with _embedded(settings, console, build.Listeners(counted, log.RequestLog())) as (engine, listeners):
+        listeners = build.Listeners(counted, log.RequestLog())
+        with _embedded(settings, console, listeners) as engine:
             make = partial(
                 build.make_app, engine_url=engine.base_url, listeners=None if settings.workers > 1 else listeners
             )
@@ -92,18 +97,16 @@ def serve(upstreams: tuple[str, ...], config: Path | None, **flags: Any) -> None
 
 
 @contextmanager
-def _embedded(settings: Settings, console: Console, listeners: Any) -> Iterator[tuple[Any, Any]]:
+def _embedded(settings: Settings, console: Console, observe: Observer) -> Iterator[EmbeddedEngine]:
+    """The embedded engine, with progress shown until it is up."""
     from standfast.engines import embedded, model
 
-    with _progress(console) as progress:
-        model.ensure(settings, progress)
-        progress("loading the model", None)
-        running = embedded.running(settings, listeners)
-        engine = running.__enter__()
-    try:
-        yield engine, listeners
-    finally:
-        running.__exit__(None, None, None)
+    with ExitStack() as stack:
+        with _progress(console) as progress:
+            model.ensure(settings, progress)
+            progress("loading the model", None)
+            engine = stack.enter_context(embedded.running(settings, observe))
+        yield engine
 
 
 @contextmanager

@@ -22,6 +22,8 @@ StandfastError
 
 from __future__ import annotations
 
+import traceback
+
 
 class StandfastError(Exception):
     """Base of all. The message says what was wrong, where, and what to do."""
@@ -107,3 +109,10 @@ class OverBudget(Doubt):
 
 class Ambiguous(Doubt):
     """A repair has two possible readings."""
+
+
+def place(error: BaseException) -> str:
+    """Class of an error and where it was raised. Not its message: that may quote a prompt."""
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" in {frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno}" if frames else ""
+    return type(error).__name__ + where

@@ -16,10 +16,10 @@ from msgspec import Raw
 from rich.console import Console
 from rich.text import Text
 
-from standfast.config import Policy
 from standfast.errors import BrokenBody, ConfigError
 from standfast.events import FailedOpen
 from standfast.ledger.memory import MemoryLedger
+from standfast.policy import Policy
 from standfast.prompt import canonical, volatile
 from standfast.prompt.causes import CAUSES
 from standfast.prompt.dialects import DIALECTS, detect_all

@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import logging
 import time
-import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 import msgspec
 
-from standfast.errors import OverBudget, RequestError, StandfastError
+from standfast.errors import OverBudget, RequestError, StandfastError, place
 from standfast.events import Event, FailedOpen, Observer, Planned, nobody
 from standfast.ledger import Ledger
 from standfast.policy import Policy
@@ -210,10 +208,9 @@ class Turns:
         self, arrival: Arrival, request: Request, mended: Mended, reference: Tip | None, key: bytes, head: bytes
     ) -> Tip:
         identity = link(key, b"tip\0", f"{arrival.request_id}\0{arrival.now}".encode())[:16]
-        continues = reference is not None and mended.shared > 0
         tip = Tip(
             identity,
-            reference.lineage if reference and continues else identity,
+            reference.lineage if reference and mended.shared else identity,
             arrival.now,
             request.dialect.name,
             _as_sent(request.head, mended),
@@ -274,12 +271,8 @@ def _as_sent(head: Head, mended: Mended) -> Head:
 
 
 def _reason(error: Exception) -> str:
-    """What an event may tell of an error: our message, or where a foreign one arose (its text may quote a prompt)."""
-    name = type(error).__name__
-    if isinstance(error, StandfastError):
-        return f"{name}: {error}"
-    frames = traceback.extract_tb(error.__traceback__)
-    return f"{name} in {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else name
+    """What an event may tell of an error: our own message, of a foreign one only where it arose."""
+    return f"{type(error).__name__}: {error}" if isinstance(error, StandfastError) else place(error)
 
 
 class _Firsts:

@@ -8,13 +8,12 @@ import time
 from collections.abc import Callable, Sequence
 
 from standfast.config import Settings, Upstream
-from standfast.errors import RequestError, StandfastError, Unauthorized
+from standfast.errors import RequestError, StandfastError, Unauthorized, place
 from standfast.events import Observer, nobody
 from standfast.gateway import auth, faults
 from standfast.gateway.caller import Caller, Receive, Scope, Send
 from standfast.gateway.engine import EngineSide
 from standfast.gateway.exchange import Exchange, Parts
-from standfast.gateway.record import place
 from standfast.gateway.relay import Relay
 from standfast.gateway.routes import Routes
 from standfast.observe.metrics import Metrics

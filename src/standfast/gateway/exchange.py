@@ -12,14 +12,14 @@ from dataclasses import dataclass
 import aiohttp
 
 from standfast.config import Policy, Settings, Upstream
-from standfast.errors import RequestError, UpstreamError
+from standfast.errors import RequestError, UpstreamError, place
 from standfast.events import Observer
 from standfast.gateway import auth, faults, headers, routes
 from standfast.gateway.answer import Answer
 from standfast.gateway.caller import Caller, Cut, Gone, Receive, Scope, Send
 from standfast.gateway.engine import EngineSide, Seat
 from standfast.gateway.headers import Pair, value_of
-from standfast.gateway.record import Record, place
+from standfast.gateway.record import Record
 from standfast.gateway.relay import Relay
 from standfast.turn import Arrival, Plan, Turns
 

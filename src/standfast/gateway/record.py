@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-import traceback
 from collections.abc import Callable
 from dataclasses import replace
 
+from standfast.errors import place
 from standfast.events import FailedOpen, Finished, Observer
 from standfast.gateway.headers import Pair
 from standfast.gateway.routes import OTHER
@@ -148,10 +148,3 @@ class Record:
             self._observe(event)
         except Exception as error:
             logger.error("request %s: an observer failed: %s", self.request_id, place(error))
-
-
-def place(error: BaseException) -> str:
-    """Class of an error and where it was raised. Not its message: that may quote a prompt."""
-    frames = traceback.extract_tb(error.__traceback__)
-    at = f" at {frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno}" if frames else ""
-    return type(error).__name__ + at

@@ -21,7 +21,6 @@ VERSION = 1
 UNITS_A_PAGE = 16
 LINKS_A_PAGE = 64
 LINK_SIZE = 32
-DIGEST_SIZE = 32
 
 _SEAL_SIZE = 16
 _LZ4_AT_MOST = 255  # LZ4 expands no byte to more: a larger claim is damage, not to be allocated

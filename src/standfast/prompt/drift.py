@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from standfast.prompt import canonical, volatile
 from standfast.prompt.canonical import Json
 from standfast.prompt.causes import CAUSES, Repair
+from standfast.prompt.dialects.base import Dialect
 from standfast.prompt.fingerprint import meanings
 from standfast.prompt.model import Item, Kind, Part, Tier
 
@@ -127,19 +128,15 @@ def tools_change(before: Sequence[Item], after: Sequence[Item]) -> Drift:
         return Drift("T4", f"tools[{i}]", Tier.TOOLS, old, new)
     i = _first(before, after, lambda a, b: meaning(a) != meaning(b))
     path, left, right = first_difference(canonical.decode(before[i].wire), canonical.decode(after[i].wire))
-    is_text = path.endswith("description") and _one_token(left, right)
-    cause = "T3" if is_text or _is_volatile(left, right) else "C1"
+    cause = "C1"
+    if isinstance(left, str) and isinstance(right, str):
+        is_id = path.endswith("description") and _one_word(left, right)
+        cause = "T3" if is_id or volatile.looks_volatile(left, right) else "C1"
     return Drift(cause, f"tools[{i}]{path}", Tier.TOOLS, before[i].wire, after[i].wire)
 
 
-def _is_volatile(before: Json, after: Json) -> bool:
-    return isinstance(before, str) and isinstance(after, str) and volatile.looks_volatile(before, after)
-
-
-def _one_token(before: Json, after: Json) -> bool:
-    """Whether two texts differ in volatile text, or in one word without white space."""
-    if not isinstance(before, str) or not isinstance(after, str):
-        return False
+def _one_word(before: str, after: str) -> bool:
+    """Whether two texts differ within one word."""
     start, end_before, end_after = volatile.changed_span(before, after)
     return not any(c.isspace() for c in before[start:end_before] + after[start:end_after])
 
@@ -168,17 +165,14 @@ def system_change(before: str, after: str, path: str) -> Drift:
 
 # History
 
-_ID_SUFFIX = {"anthropic": (".id", ".tool_use_id"), "openai_chat": (".id", ""), "openai_responses": (".call_id", "")}
-_ARGUMENTS_SUFFIX = {"anthropic": ".input", "openai_chat": ".function.arguments", "openai_responses": ".arguments"}
 
-
-def item_form(before: Item, after: Item, dialect: str, path: str) -> Drift:
+def item_form(before: Item, after: Item, dialect: Dialect, path: str) -> Drift:
     """Two items of equal meaning and other bytes."""
     cause, suffix = _part_form(before, after, dialect)
     return Drift(cause, path + suffix, Tier.MESSAGES, before.wire, after.wire)
 
 
-def _part_form(before: Item, after: Item, dialect: str) -> tuple[str, str]:
+def _part_form(before: Item, after: Item, dialect: Dialect) -> tuple[str, str]:
     for old, new in zip(before.parts, after.parts, strict=True):
         if old.key == new.key:
             continue
@@ -188,19 +182,13 @@ def _part_form(before: Item, after: Item, dialect: str) -> tuple[str, str]:
             return "H9", new.suffix
         if old.meaning != new.meaning or same_ids([before], [after]):
             return "H5", new.suffix
+        if old.call_id != new.call_id:
+            id_path = dialect.call_id_path if new.kind is Kind.CALL else dialect.result_id_path
+            return "H3", new.suffix + id_path
         if new.kind is Kind.CALL:
-            changed_id = old.call_id != new.call_id
-            return (
-                ("H3", new.suffix + _ID_SUFFIX[dialect][0])
-                if changed_id
-                else ("H4", new.suffix + _ARGUMENTS_SUFFIX[dialect])
-            )
+            return "H4", new.suffix + dialect.arguments_path
         if new.kind is Kind.RESULT:
-            return (
-                ("H3", new.suffix + _ID_SUFFIX[dialect][1])
-                if old.call_id != new.call_id
-                else (_result_form(before, after), new.suffix)
-            )
+            return _result_form(before, after), new.suffix
         return "H2", new.suffix
     return "H2", ".content" if any(p.suffix.startswith(".content") for p in after.parts) else ""
 

@@ -63,11 +63,11 @@ class Chain:
         links: list[Link] = []
         end = self.end
         for item, parts in self._canonical(items):
-            payload = item.frame
+            payload: bytes = item.frame  # goes into the link of the first part
             for part in parts:
                 end = link(self._key, end, payload + self._payload(part))
                 links.append(end)
-                payload = type(payload)(b"")
+                payload = b""
         if not links:
             end = link(self._key, end, b"".join(item.frame for item in items))
             links.append(end)

@@ -33,7 +33,7 @@ def fitted(dialect: Dialect, old: Item, new: Item, items: Items) -> Item:
         return old
     value, now = canonical.decode(old.wire), canonical.decode(new.wire)
     if not alike:  # one stood alone in its field, as a string, the other in a list
-        value = dialect.as_element(old.tier, value) if isinstance(value, str) else dialect.as_text(value)
+        value = dialect.as_element(value) if isinstance(value, str) else dialect.as_text(value)
         if value is None:
             return new
     wanted = {position: {k: v for k, v in block.items() if k in MARKERS} for position, block in marked_places(now)}

@@ -14,6 +14,7 @@ from standfast.prompt.request import Request
 
 
 def tools_to_send(head: Head, old: Head | None, drifts: list[Drift], firsts: Firsts) -> tuple[Item, ...]:
+    """The tools in the order and the bytes in which they go out."""
     if old is not None and head.tools and not old.tools:
         settle(drifts, [drift.tools_change((), head.tools)], repaired=False)
     if old is None or not old.tools:
@@ -49,6 +50,7 @@ def _in_known_order(tools: Sequence[Item], old: Sequence[Item], firsts: Firsts) 
 def system_to_send(
     request: Request, reference: Tip | None, policy: Policy, result: Mended, firsts: Firsts, pin_billing: bool
 ) -> tuple[Item, ...]:
+    """The system prompt as it goes out."""
     new = request.head.system
     if reference is None:
         alone = Counter(map(meaning, new))  # of two blocks that say the same neither is the other's first form
@@ -111,6 +113,7 @@ def system_path(request: Request, i: int) -> str:
 
 
 def compare_params(request: Request, old: Head, drifts: list[Drift]) -> None:
+    """Note another model, or another prompt-affecting parameter."""
     new = request.head
     if new.model != old.model:
         drifts.append(Drift("P2", "model", Tier.MODEL, old.model.encode(), new.model.encode()))

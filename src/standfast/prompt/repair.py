@@ -40,21 +40,20 @@ def mend(
     ``continues`` is false for a reference that merely has the same tools and system: then the histories are two.
     ``pin_billing`` is false for an upstream that reads the per-request billing block itself: it goes out as it came.
     """
-    head = reference.head if reference else None
     result = Mended((), (), [], dict(request.head.routes))
-    tools = tools_to_send(request.head, head, result.drifts, firsts)
+    tools = tools_to_send(request.head, reference.head if reference else None, result.drifts, firsts)
     system = system_to_send(request, reference, policy, result, firsts, pin_billing)
     result.tools = fitted_all(request.dialect, tools, request.head.tools, items)
     result.system = fitted_all(request.dialect, system, request.head.system, items)
     for tier, wanted, got in ((Tier.TOOLS, tools, result.tools), (Tier.SYSTEM, system, result.system)):
         if [item.key for item in wanted] != [item.key for item in got]:  # a shape that has no place for a marker
             result.drifts = [replace(d, repaired=d.repaired and d.tier is not tier) for d in result.drifts]
-    if head is not None and reference is not None:
-        compare_params(request, head, result.drifts)
+    if reference is not None:
+        compare_params(request, reference.head, result.drifts)
         _history(request, reference, policy, items, result, carried)
         if continues or _is_window(request, reference):
             _name_break(request, reference, result.shared, result)
-        _routes(request.head, head, result)
+        _routes(request.head, reference.head, result)
         _side_request(request, reference, result)
     else:
         result.sent = untouched(request).sent
@@ -172,7 +171,7 @@ def _unit_drift(request: Request, unit: Unit, sent: Sent) -> Drift:
     path = item_path(request, unit.first + i)
     if len(unit.items) > 1 and (meaning(new) != meaning(old) or drift.same_ids(sent.items, unit.items)):
         return Drift("H5", path, Tier.MESSAGES, old.wire, new.wire)
-    return drift.item_form(old, new, request.dialect.name, path)
+    return drift.item_form(old, new, request.dialect, path)
 
 
 def item_path(request: Request, index: int) -> str:

@@ -19,6 +19,7 @@ from msgspec import Raw
 from standfast.errors import Ambiguous
 from standfast.prompt import canonical
 from standfast.prompt.dialects.base import Dialect, Param
+from standfast.prompt.drift import texts_of
 from standfast.prompt.fingerprint import Calls, Chain, link, root, system_text, tool_set
 from standfast.prompt.items import Items
 from standfast.prompt.model import Head, Item, Link, Tier, Unit
@@ -90,7 +91,6 @@ def read(body: bytes, dialect: Dialect, key: bytes, items: Items, bookmark: Book
     """Read a body. Raises BrokenBody if it is not a JSON object, Ambiguous if parsers may read it differently."""
     try:
         if bookmark is not None:
-            body[len(bookmark.prefix) :].decode()
             with suppress(msgspec.DecodeError):  # the prefix may end within a longer number
                 return _resume(body, dialect, key, items, bookmark)
         body.decode()
@@ -128,16 +128,19 @@ def _read(body: bytes, dialect: Dialect, key: bytes, items: Items) -> Request:
 def _resume(body: bytes, dialect: Dialect, key: bytes, items: Items, mark: Bookmark) -> Request:
     """Read only what follows the bookmark's prefix."""
     old, end = mark.request, len(mark.prefix)
-    tail = _object.decode(_OPENING + body[end:])
+    document = _OPENING + body[end:]
+    document.decode()
+    values = _object.decode(document)
     shift = end - len(_OPENING)
-    tail_fields = {name: (a + shift, b + shift) for name, (a, b) in _locate(_OPENING + body[end:], tail).items()}
+    tail_fields = {name: (a + shift, b + shift) for name, (a, b) in _locate(document, values).items()}
     _, list_end = tail_fields.pop("\0")
     fields = {name: r for name, r in old.fields.items() if r[1] <= end}
     if not fields.keys().isdisjoint(tail_fields) or dialect.history in tail_fields:
         raise Ambiguous("the body names a field twice")
     fields[dialect.history] = (old.fields[dialect.history][0], list_end)
     fields.update(tail_fields)
-    new = [(a + shift, b + shift) for a, b in _within(_OPENING + body[end:], _list_range(tail), 1)]
+    start = len(_OPENING) - len(b"[null")
+    new = [(a + shift, b + shift) for a, b in elements(document, (start, list_end - shift))[1:]]
     request = Request(
         body,
         dialect,
@@ -180,7 +183,7 @@ def _fold(request: Request, key: bytes, at: int) -> None:
     items = request.items
     while at < len(items):
         end = at + 1
-        if items[at].is_result and request.dialect.name != "anthropic":
+        if items[at].is_result and request.dialect.results_stand_alone:
             while end < len(items) and items[end].is_result:
                 end += 1
         unit = chain.fold(tuple(items[at:end]), at)
@@ -205,7 +208,7 @@ def bookmark(request: Request) -> Bookmark | None:
     start = request.fields[request.dialect.history][0]
     units = len(request.units) if request.body[start : start + 1] == b"[" else 0
     links = len(request.links)
-    if units and request.units[-1].answers and request.dialect.name != "anthropic":
+    if units and request.units[-1].answers and request.dialect.results_stand_alone:
         units -= 1
         links -= len(request.units[-1].links)
     if not units:
@@ -240,20 +243,10 @@ def _billing(head: Head) -> str:
     """The per-request token of this request's billing block, if it has one."""
     for item in head.system:
         if TOKEN_HINT in item.wire:
-            for text in _texts(canonical.decode(item.wire)):
+            for text in texts_of(item):
                 if token := billing_token(text):
                     return token
     return ""
-
-
-def _texts(value: canonical.Json) -> list[str]:
-    if isinstance(value, str):
-        return [value]
-    if isinstance(value, dict):
-        value = value.get("text", value.get("content"))
-        if isinstance(value, str):
-            return [value]
-    return [t for v in value for t in _texts(v)] if isinstance(value, list) else []
 
 
 def _fields(body: bytes) -> dict[str, Range]:
@@ -275,11 +268,6 @@ def _locate(body: bytes, values: Mapping[str, Raw]) -> dict[str, Range]:
     return fields
 
 
-def _within(document: bytes, where: Range, skip: int) -> list[Range]:
-    start, end = where
-    return _walk(document, start, _array.decode(memoryview(document)[start:end]))[skip:]
-
-
 def _walk(body: bytes, position: int, values: list[Raw]) -> list[Range]:
     ranges = []
     for raw in values:
@@ -288,11 +276,6 @@ def _walk(body: bytes, position: int, values: list[Raw]) -> list[Range]:
         position = match.end() + len(memoryview(raw))
         ranges.append((match.end(), position))
     return ranges
-
-
-def _list_range(tail: Mapping[str, Raw]) -> Range:
-    start = len(_OPENING) - len(b"[null")
-    return start, start + len(memoryview(tail["\0"]))
 
 
 def _head(body: bytes, dialect: Dialect, fields: Mapping[str, Range], leading: list[Item], items: Items) -> Head:

@@ -245,9 +245,9 @@ def test_ids_are_exchanged_where_they_stand_and_nowhere_else() -> None:
 
 
 def test_a_text_alone_and_an_element_of_a_list_turn_into_each_other() -> None:
-    assert ANTHROPIC.as_text(ANTHROPIC.as_element(Tier.SYSTEM, "a")) == "a"
-    assert RESPONSES.as_text(RESPONSES.as_element(Tier.MESSAGES, "a")) == "a"
-    assert CHAT.as_element(Tier.MESSAGES, "a") == "a"
+    assert ANTHROPIC.as_text(ANTHROPIC.as_element("a")) == "a"
+    assert RESPONSES.as_text(RESPONSES.as_element("a")) == "a"
+    assert CHAT.as_element("a") == "a"
     assert CHAT.as_text({"role": "user", "content": "a"}) is None
     more: Any
     for more in (7, {"type": "text", "text": 7}, {"type": "text", "text": "a", "citations": [1]}):

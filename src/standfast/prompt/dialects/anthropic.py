@@ -50,6 +50,10 @@ class Anthropic:
         Param("mcp_servers", Tier.TOOLS),
     )
     routes: tuple[str, ...] = ()
+    results_stand_alone = False
+    call_id_path = ".id"
+    result_id_path = ".tool_use_id"
+    arguments_path = ".input"
     own_fields: frozenset[str] = frozenset()
 
     def describe(self, tier: Tier, value: Json) -> Described:
@@ -79,7 +83,7 @@ class Anthropic:
             return value
         return {**value, "content": [_rename_block(b, ids) for b in content]}
 
-    def as_element(self, tier: Tier, text: str) -> Json:
+    def as_element(self, text: str) -> Json:
         """A text block."""
         return {"type": "text", "text": text}
 

@@ -1,6 +1,6 @@
 """What the three dialects share: the table each one fills in, and text of equal meaning.
 
-A dialect is data plus five pure functions over decoded JSON. ``describe`` must be total: whatever JSON a client
+A dialect is data plus pure functions over decoded JSON. ``describe`` must be total: whatever JSON a client
 sends gets a description, if only "something we do not know, take it as a whole".
 """
 
@@ -64,6 +64,12 @@ class Dialect(Protocol):
     tools: str
     params: tuple[Param, ...]
     routes: tuple[str, ...]
+    results_stand_alone: bool
+    """Whether a result is an element of its own, so that results that follow each other are one run."""
+    call_id_path: str
+    result_id_path: str
+    arguments_path: str
+    """Where in a part the id of a call, the id that a result answers, and the arguments of a call stand."""
     own_fields: frozenset[str]
     """Fields of an element that are the client's to set or leave out, and no part of the prompt."""
 
@@ -79,7 +85,7 @@ class Dialect(Protocol):
         """The element with call ids replaced."""
         ...
 
-    def as_element(self, tier: Tier, text: str) -> Json:
+    def as_element(self, text: str) -> Json:
         """A text that stood alone in its field, as an element of a list there."""
         ...
 

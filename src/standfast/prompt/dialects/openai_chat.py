@@ -45,6 +45,10 @@ class OpenAIChat:
         Param("tool_choice", Tier.PARAMS, b'"auto"', "allowed_tools"),
     )
     routes: tuple[str, ...] = ("prompt_cache_key", "session_id")
+    results_stand_alone = True
+    call_id_path = ".id"
+    result_id_path = ""
+    arguments_path = ".function.arguments"
     own_fields: frozenset[str] = frozenset()
 
     def describe(self, tier: Tier, value: Json) -> Described:
@@ -71,7 +75,7 @@ class OpenAIChat:
             return value
         return {**value, "tool_calls": [_rename_call(call, ids) for call in calls]}
 
-    def as_element(self, tier: Tier, text: str) -> Json:
+    def as_element(self, text: str) -> Json:
         """Not met: no field of this dialect holds a list or a text."""
         return text
 

@@ -43,6 +43,10 @@ class OpenAIResponses:
         Param("tool_choice", Tier.PARAMS, b'"auto"', "allowed_tools"),
     )
     routes: tuple[str, ...] = ("prompt_cache_key", "session_id")
+    results_stand_alone = True
+    call_id_path = ".call_id"
+    result_id_path = ""
+    arguments_path = ".arguments"
     own_fields = frozenset(_HOUSEKEEPING)
 
     def describe(self, tier: Tier, value: Json) -> Described:
@@ -75,7 +79,7 @@ class OpenAIResponses:
             return {**value, "call_id": ids[name]}
         return value
 
-    def as_element(self, tier: Tier, text: str) -> Json:
+    def as_element(self, text: str) -> Json:
         """A user's message."""
         return {"role": "user", "content": text}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 
 
@@ -16,3 +17,51 @@ class Policy(StrEnum):
     """Send again the bytes that were sent before, where the meaning is the same."""
     ISOLATE = "isolate"
     """Also freeze volatile text in the system prompt and tell its new value at the tail."""
+
+    @property
+    def repairs(self) -> bool:
+        """Whether anything may go out otherwise than it came."""
+        return self in (Policy.LOSSLESS, Policy.ISOLATE)
+
+
+class Option(StrEnum):
+    """What may be done beyond a policy that repairs, each by its own leave."""
+
+    PIN = "pin"
+    """Send a tool definition as it was first sent, though an id, a path or a time in it has changed (T3)."""
+    TOOLS = "tools"
+    """Keep the tools of a session together once declared, and restrict what may be called instead (T4, T5)."""
+    WINDOW = "window"
+    """Send pruned turns whole until the cache is cold anyway or the window is full, then prune all at once (H7)."""
+    MODEL = "model"
+    """Keep a session on the model that it began with (P2)."""
+    TTL = "ttl"
+    """Ask for the long life of an entry where a session's gaps need it (B4)."""
+    TEMPLATE = "template"
+    """Pin the date that a chat template writes, and keep earlier thinking in it (E1, E2)."""
+
+
+Options = frozenset[Option]
+NO_OPTIONS: Options = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """All that may be done to one request."""
+
+    policy: Policy
+    options: Options = NO_OPTIONS
+    pin_billing: bool = True
+    """Whether a per-request billing block may be sent as it was first sent; false for an upstream that reads it."""
+
+
+def parse(text: str) -> tuple[Policy, Options]:
+    """``"isolate, tools"`` → the policy and the options beside it. Raises ValueError, naming what may stand there."""
+    policy, *options = (word.strip().lower() for word in text.split(","))
+    try:
+        return Policy(policy), frozenset(map(Option, options))
+    except ValueError:
+        raise ValueError(
+            f"{text!r} is no policy: write one of {', '.join(Policy)}, and behind it, after commas, any of "
+            f"{', '.join(Option)}"
+        ) from None

@@ -18,13 +18,14 @@ import msgspec
 from standfast.errors import OverBudget, RequestError, StandfastError, place
 from standfast.events import Event, FailedOpen, Observer, Planned, nobody
 from standfast.ledger import Ledger
-from standfast.policy import Policy
+from standfast.ledger.firsts import FirstForms
+from standfast.policy import NO_OPTIONS, Leave, Options, Policy
 from standfast.prompt import canonical, lineage
 from standfast.prompt.bookmarks import Bookmarks, Place
-from standfast.prompt.causes import CAUSES, Repair
+from standfast.prompt.causes import Repair
 from standfast.prompt.dialects import DIALECTS
-from standfast.prompt.drift import Drift, meaning
-from standfast.prompt.fingerprint import Chain, link, record, tool_set
+from standfast.prompt.drift import Drift
+from standfast.prompt.fingerprint import Chain, link, record
 from standfast.prompt.items import Items
 from standfast.prompt.measure import Tokens, measure
 from standfast.prompt.mended import Carried, Mended
@@ -53,6 +54,7 @@ class Arrival:
     now: float
     """Unix seconds."""
     request_id: str
+    options: Options = NO_OPTIONS
     pin_billing: bool = True
     """Whether a per-request billing block may be sent as it was first sent."""
     reference: Tip | None = None
@@ -82,7 +84,7 @@ class Diagnosis:
 
     @property
     def repair(self) -> Repair:
-        return CAUSES[self.primary.cause].repair if self.primary else Repair.NONE
+        return self.primary.repair if self.primary else Repair.NONE
 
     @property
     def repaired(self) -> bool:
@@ -179,15 +181,15 @@ class Turns:
             reference, continues = arrival.reference, True
         deadline += self._clock() - looked_up  # reading a session back from disk is no work that grows with the body
         carried = _carried(request, place, reference, arrival.policy)
+        leave = Leave(arrival.policy, arrival.options, arrival.pin_billing)
         mended = mend(
             request,
             reference,
-            arrival.policy,
+            leave,
             self._items,
-            _Firsts(self, key, arrival),
+            FirstForms(self._ledger, self._items, key, dialect),
             carried,
             continues=continues,
-            pin_billing=arrival.pin_billing,
         )
         self._check(deadline, "repairing")
         body = render(request, mended)
@@ -265,36 +267,15 @@ class Turns:
 
 def _as_sent(head: Head, mended: Mended) -> Head:
     """The head as it goes out; the client's own if nothing in it was changed, so that sessions share it."""
-    if mended.tools is head.tools and mended.system is head.system and mended.routes == head.routes:
+    routes = {name: mended.fields.get(name, value) for name, value in head.routes.items()}
+    if mended.tools is head.tools and mended.system is head.system and routes == head.routes:
         return head
-    return replace(head, tools=mended.tools, system=mended.system, routes=mended.routes)
+    return replace(head, tools=mended.tools, system=mended.system, routes=routes)
 
 
 def _reason(error: Exception) -> str:
     """What an event may tell of an error: our own message, of a foreign one only where it arose."""
     return f"{type(error).__name__}: {error}" if isinstance(error, StandfastError) else place(error)
-
-
-class _Firsts:
-    """First forms out of the ledger, for one request."""
-
-    def __init__(self, turns: Turns, key: bytes, arrival: Arrival) -> None:
-        self._ledger, self._items, self._key, self._arrival = turns._ledger, turns._items, key, arrival
-
-    def item(self, item: Item) -> Item:
-        name = link(self._key, f"first\0{self._arrival.dialect}\0{item.tier}\0".encode(), meaning(item))
-        wire = self._ledger.keep_first(name, item.wire)
-        if wire == item.wire or item.marked:
-            return item
-        first = self._items.get(DIALECTS[self._arrival.dialect], item.tier, wire)
-        return item if first.key == item.key or first.marked or first.wire[:1] != item.wire[:1] else first
-
-    def order(self, tools: tuple[Item, ...]) -> tuple[Item, ...]:
-        if len(tools) < 2:
-            return tools
-        names = [canonical.digest(meaning(tool)) for tool in tools]
-        known = self._ledger.keep_first(link(self._key, b"order\0", tool_set(tools)), b"".join(names))
-        return tuple(tool for _, tool in sorted(zip(names, tools, strict=True), key=lambda pair: known.find(pair[0])))
 
 
 def _carried(request: Request, place: Place | None, reference: Tip | None, policy: Policy) -> Carried | None:

@@ -30,12 +30,13 @@ class Mended:
     tools: tuple[Item, ...]
     system: tuple[Item, ...]
     sent: list[Sent]
-    routes: dict[str, bytes]
     drifts: list[Drift] = field(default_factory=list)
     shared: int = 0
     """Units at the front that the reference has too."""
     news: str = ""
     """What volatile system text says now, where the system prompt goes out as it first did."""
+    fields: dict[str, bytes] = field(default_factory=dict)
+    """Top-level fields that go out with another value than the client gave, or that it did not give."""
     ids: dict[str, str] = field(default_factory=dict)
     """Call ids of this client → ids that were sent first."""
 
@@ -58,4 +59,4 @@ def settle(drifts: list[Drift], found: Sequence[Drift], *, repaired: bool) -> No
 def untouched(request: Request) -> Mended:
     """The request as it came."""
     sent = [Sent(unit.items, unit.links) for unit in request.units]
-    return Mended(request.head.tools, request.head.system, sent, dict(request.head.routes))
+    return Mended(request.head.tools, request.head.system, sent)

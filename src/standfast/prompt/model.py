@@ -134,6 +134,17 @@ class Sent(Struct, frozen=True, gc=False):
         return self.links[-1]
 
 
+class Entry(Struct, frozen=True, gc=False):
+    """One prefix of a request that the provider keeps, as far as we know."""
+
+    blocks: int
+    """It ends behind this many blocks of the request: tools, system blocks, then the parts of the history."""
+    ttl: str
+    """Name of its life, as ``5m``; empty where the provider has but one."""
+    until: float
+    """Unix seconds: the end of its life unless it is hit before."""
+
+
 @dataclass(frozen=True, slots=True)
 class Tip:
     """One request as it went out, and what came back: an end of a lineage."""
@@ -151,3 +162,7 @@ class Tip:
     """What the model answered, in the form in which a request would carry it."""
     fingerprint: bytes = b""
     """Serialised RequestFingerprint."""
+    entries: tuple[Entry, ...] = ()
+    """What the provider should hold of it, those it had from the request before among them."""
+    response_id: str = ""
+    """The provider's name for the answer; empty until it has come."""

@@ -13,10 +13,16 @@ Edit = tuple[Range, bytes]
 
 def render(request: Request, mended: Mended) -> bytes:
     """The outgoing body. With nothing to exchange it is the client's, the very object."""
-    edits = [*_head(request, mended), *_history(request, mended)]
-    for name, value in mended.routes.items():
-        if request.head.routes.get(name) != value:
+    edits = [*_tools(request, mended), *_system(request, mended), *_history(request, mended)]
+    new: list[bytes] = []  # a body that was read has at least the history's field, so a comma goes before each
+    for name, value in mended.fields.items():
+        if name not in request.fields:
+            new.append(b'"%s":%s' % (name.encode(), value))
+        elif request.body[slice(*request.fields[name])] != value:
             edits.append((request.fields[name], value))
+    if new:
+        last = request.body.rindex(b"}")
+        edits.append(((last, last), b"".join(b"," + text for text in new)))
     if not edits:
         return request.body
     edits.sort()
@@ -29,21 +35,31 @@ def render(request: Request, mended: Mended) -> bytes:
     return b"".join(pieces)
 
 
-def _head(request: Request, mended: Mended) -> list[Edit]:
-    dialect, head = request.dialect, request.head
-    edits: list[Edit] = []
-    if mended.tools is not head.tools:
-        edits += _exchange(elements(request.body, request.fields[dialect.tools]), head.tools, mended.tools)
-    if mended.system is not head.system:
-        ranges = elements(request.body, request.fields[dialect.system]) if dialect.system in request.fields else []
-        if request.first:
-            ranges = ranges + elements(request.body, request.fields[dialect.history])[: request.first]
-        edits += _exchange(ranges, head.system, mended.system)
-    return edits
+def _tools(request: Request, mended: Mended) -> list[Edit]:
+    came = request.head.tools
+    if mended.tools is came:
+        return []
+    if not came:
+        mended.fields[request.dialect.tools] = b"[%s]" % b",".join(tool.wire for tool in mended.tools)
+        return []
+    return _exchange(elements(request.body, request.fields[request.dialect.tools]), came, mended.tools)
+
+
+def _system(request: Request, mended: Mended) -> list[Edit]:
+    dialect, came = request.dialect, request.head.system
+    if mended.system is came:
+        return []
+    ranges = elements(request.body, request.fields[dialect.system]) if dialect.system in request.fields else []
+    if request.first:
+        ranges = ranges + elements(request.body, request.fields[dialect.history])[: request.first]
+    return _exchange(ranges, came, mended.system)
 
 
 def _exchange(ranges: Sequence[Range], old: Sequence[Item], new: Sequence[Item]) -> list[Edit]:
-    return [(where, b.wire) for where, a, b in zip(ranges, old, new, strict=True) if a.wire != b.wire]
+    """Each element in its place; a list of another length as a whole."""
+    if len(old) == len(new):
+        return [(where, b.wire) for where, a, b in zip(ranges, old, new, strict=True) if a.wire != b.wire]
+    return [((ranges[0][0], ranges[-1][1]), b",".join(item.wire for item in new))]
 
 
 def _history(request: Request, mended: Mended) -> list[Edit]:
@@ -51,6 +67,13 @@ def _history(request: Request, mended: Mended) -> list[Edit]:
     for unit, sent in zip(request.units, mended.sent, strict=True):
         if sent.items is unit.items:
             continue
+        if len(sent.items) < len(unit.items):  # what stood in several elements goes out in fewer
+            return [
+                (
+                    (request.ranges[0][0], request.ranges[-1][1]),
+                    b", ".join(i.wire for s in mended.sent for i in s.items),
+                )
+            ]
         last = len(unit.items) - 1
         for i, old in enumerate(unit.items):
             new = sent.items[i:] if i == last else sent.items[i : i + 1]

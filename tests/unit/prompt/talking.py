@@ -30,7 +30,14 @@ class Session:
         raw = body if isinstance(body, bytes) else json.dumps(body).encode()
         self.count += 1
         arrival = Arrival(
-            raw, self.dialect, "up", KEY, self.policy, float(self.count), f"{id(self)}-{self.count}", pin_billing
+            raw,
+            self.dialect,
+            "up",
+            KEY,
+            self.policy,
+            float(self.count),
+            f"{id(self)}-{self.count}",
+            pin_billing=pin_billing,
         )
         return self.turns.plan(arrival)
 

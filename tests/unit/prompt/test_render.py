@@ -52,7 +52,7 @@ def test_each_kind_of_piece_is_exchanged_where_it_stands() -> None:
     mended = untouched(request)
     mended.tools = mended.tools[::-1]
     mended.system = (item(b'{"role":"system","content":"S"}'),)
-    mended.routes["prompt_cache_key"] = b'"k0"'
+    mended.fields["prompt_cache_key"] = b'"k0"'
     put(mended, 0, item(b'"hi"'))
     put(mended, 1, *request.units[1].items[::-1])
     assert render(request, mended) == (
@@ -76,11 +76,41 @@ def test_a_unit_may_grow_behind_its_last_item(place: int) -> None:
     ]
 
 
-def test_a_route_that_the_body_has_not_is_not_put_in() -> None:
-    request = reading(b'{"messages":[]}')
+@pytest.mark.parametrize(
+    ("raw", "out"),
+    [
+        (b'{"messages":[]}', b'{"messages":[],"k":1,"l":"x"}'),
+        (b' {"k":0, "messages" : [] }\n', b' {"k":1, "messages" : [] ,"l":"x"}\n'),
+    ],
+)
+def test_fields_are_exchanged_or_put_behind_the_others(raw: bytes, out: bytes) -> None:
+    request = read(raw, DIALECTS["openai_chat"], bytes(32), Items())
     mended = untouched(request)
-    assert mended.routes == {}
-    assert render(request, mended) is request.body
+    mended.fields = {"k": b"1", "l": b'"x"'}
+    assert render(request, mended) == out
+
+
+def test_a_list_of_tools_may_grow_or_begin() -> None:
+    for raw, out in (
+        (b'{"messages":[], "tools": [ {"name":"a"} ]}', b'{"messages":[], "tools": [ {"name":"a"},{"name":"b"} ]}'),
+        (b'{"messages":[]}', b'{"messages":[],"tools":[{"name":"a"},{"name":"b"}]}'),
+    ):
+        request = read(raw, DIALECTS["anthropic"], bytes(32), Items())
+        mended = untouched(request)
+        mended.tools = (item(b'{"name":"a"}'), item(b'{"name":"b"}'))
+        assert render(request, mended) == out
+
+
+def test_items_that_stood_apart_may_go_out_as_one() -> None:
+    raw = b'{"messages":[{"role":"user","content":"a"},{"role":"user","content":"b"}, {"role":"assistant"}]}'
+    request = read(raw, DIALECTS["anthropic"], bytes(32), Items())
+    mended = untouched(request)
+    put(mended, 0, item(b'{"role":"user","content":"ab"}'))
+    put(mended, 1)
+    assert json.loads(render(request, mended))["messages"] == [
+        {"role": "user", "content": "ab"},
+        {"role": "assistant"},
+    ]
 
 
 def test_a_system_string_and_a_system_list_of_anthropic() -> None:
@@ -95,9 +125,5 @@ def test_a_system_string_and_a_system_list_of_anthropic() -> None:
 
 def test_a_mended_request_must_have_as_many_places() -> None:
     request = reading()
-    mended = untouched(request)
-    mended.tools = mended.tools[:1]
-    with pytest.raises(ValueError, match="zip"):
-        render(request, mended)
     with pytest.raises(ValueError, match="zip"):
         render(request, replace(untouched(request), sent=[]))

@@ -1,0 +1,1 @@
+"""The lab: simulated providers, generated breaks, replays. Whatever comes out of it is labelled simulated."""

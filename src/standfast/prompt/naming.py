@@ -1,0 +1,112 @@
+"""Naming what differs in one item of the history (H).
+
+Equal meaning in another form is lossless by nature: ``item_form`` names it. Another meaning is a change:
+``item_change`` names it as closely as the table of causes allows, and as C1 if it does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from standfast.prompt import volatile
+from standfast.prompt.causes import CAUSES, Repair
+from standfast.prompt.dialects.base import Dialect
+from standfast.prompt.drift import Drift, text_of, texts_of
+from standfast.prompt.model import Item, Kind, Part, Tier
+
+
+def item_form(before: Item, after: Item, dialect: Dialect, path: str) -> Drift:
+    """Two items of equal meaning and other bytes."""
+    cause, suffix = _part_form(before, after, dialect)
+    return Drift(cause, path + suffix, Tier.MESSAGES, before.wire, after.wire)
+
+
+def _part_form(before: Item, after: Item, dialect: Dialect) -> tuple[str, str]:
+    for old, new in zip(before.parts, after.parts, strict=True):
+        if old.key == new.key:
+            continue
+        if volatile.TOKEN_HINT in after.wire and volatile.mask_any_token(before.wire) == volatile.mask_any_token(
+            after.wire
+        ):
+            return "H9", new.suffix
+        if old.meaning != new.meaning or same_ids([before], [after]):
+            return "H5", new.suffix
+        if old.call_id != new.call_id:
+            id_path = dialect.call_id_path if new.kind is Kind.CALL else dialect.result_id_path
+            return "H3", new.suffix + id_path
+        if new.kind is Kind.CALL:
+            return "H4", new.suffix + dialect.arguments_path
+        if new.kind is Kind.RESULT:
+            return _result_form(before, after), new.suffix
+        return "H2", new.suffix
+    return "H2", ".content" if any(p.suffix.startswith(".content") for p in after.parts) else ""
+
+
+def _result_form(before: Item, after: Item) -> str:
+    """A result that differs at its edges only (H2), or one that was serialised again (H4)."""
+    old, new = ([text.strip() for text in texts_of(item)] for item in (before, after))
+    return "H2" if old == new else "H4"
+
+
+def same_ids(before: Sequence[Item], after: Sequence[Item]) -> bool:
+    """Whether two runs of results answer the same call ids, in another order."""
+    old, new = ([p.call_id for item in items for p in item.parts if p.kind is Kind.RESULT] for items in (before, after))
+    return old != new and sorted(map(str, old)) == sorted(map(str, new))
+
+
+def item_change(before: Item, after: Item, path: str) -> Drift:
+    """An old item whose meaning is another now."""
+    cause, suffix = _part_change(before, after)
+    at_most = Repair.REPORT if CAUSES[cause].repair is Repair.LOSSLESS else None
+    return Drift(cause, path + suffix, Tier.MESSAGES, before.wire, after.wire, at_most=at_most)
+
+
+def _part_change(before: Item, after: Item) -> tuple[str, str]:
+    if before.role != after.role:
+        return "C1", ""
+    place = _first_part(before.parts, after.parts)
+    old, new = [p.meaning for p in before.parts], [p.meaning for p in after.parts]
+    if _is_subsequence(new, old):
+        dropped = [p for p in before.parts if p.meaning not in new]
+        if dropped and all(p.kind is Kind.THINKING for p in dropped):
+            return "H6", place
+        if before.role == "user" and new == old[: len(new)]:
+            return "H1", place
+        return "H10", place
+    i = next((i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), None)
+    if i is None:
+        return "C1", place
+    if sorted(old) == sorted(new):
+        return ("C1" if before.parts[i].kind in (Kind.RESULT, Kind.CALL) else "H10"), place
+    if before.role == "user" and before.parts[i].kind is Kind.TEXT and _lost_its_end(before, after):
+        return "H1", place
+    return _changed_part(before.parts[i], after.parts[i]), place
+
+
+def _lost_its_end(before: Item, after: Item) -> bool:
+    """Whether a user's text lost what had been appended to it, a paragraph or a tagged block."""
+    old, new = text_of(before).strip(), text_of(after).strip()
+    rest = old.removeprefix(new)
+    return bool(new) and rest != old and rest[:1] in ("\n", "<", " ") and rest.lstrip()[:1] in ("<", "[", "(")
+
+
+def _changed_part(before: Part, after: Part) -> str:
+    if before.kind is Kind.MEDIA and after.kind is Kind.MEDIA:
+        return "H8"
+    if before.kind is Kind.RESULT and after.kind is Kind.RESULT and after.size < before.size:
+        return "H7"
+    return "C1"
+
+
+def _first_part(before: Sequence[Part], after: Sequence[Part]) -> str:
+    """Suffix of the first part whose bytes differ."""
+    for old, new in zip(before, after, strict=False):
+        if old.key != new.key:
+            return new.suffix
+    longer = before if len(before) > len(after) else after
+    return longer[min(len(before), len(after))].suffix if len(before) != len(after) else ""
+
+
+def _is_subsequence(part: Sequence[bytes], whole: Sequence[bytes]) -> bool:
+    rest = iter(whole)
+    return len(part) < len(whole) and all(p in rest for p in part)

@@ -10,10 +10,29 @@ from standfast.prompt.causes import CAUSES, Cause, Repair
 from standfast.prompt.drift import Drift
 from standfast.prompt.model import Tier
 
-LOSSLESS = set(["T1", "T2", "S2", "S5", "H2", "H3", "H4", "H5", "H6", "H8", "H9", "H10", "H11", "B1", "B2", "B5", "B6", "I1"])
-POLICY = set(["T4", "S1", "S3", "S4", "H1", "B4", "E1", "E2"])
-SOURCE = set(["T3", "T5", "S6", "S7", "X1"])
-REPORT = set(["H7", "P1", "P2", "B3", "I2", "I3", "I4", "E3", "E4", "C1"])
+LOSSLESS = {
+    "T1",
+    "T2",
+    "S2",
+    "S5",
+    "H2",
+    "H3",
+    "H4",
+    "H5",
+    "H6",
+    "H8",
+    "H9",
+    "H10",
+    "H11",
+    "B1",
+    "B2",
+    "B5",
+    "B6",
+    "I1",
+}
+POLICY = {"T4", "S1", "S3", "S4", "H1", "B4", "E1", "E2"}
+SOURCE = {"T3", "T5", "S6", "S7", "X1"}
+REPORT = {"H7", "P1", "P2", "B3", "I2", "I3", "I4", "E3", "E4", "C1"}
 
 
 @pytest.mark.parametrize(

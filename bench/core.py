@@ -23,8 +23,8 @@ from blake3 import blake3
 from bodies import Session, sized
 from machine import lines, machine
 
-from standfast.config import Policy
 from standfast.ledger.memory import MemoryLedger
+from standfast.policy import Policy
 from standfast.turn import Arrival, Turns
 
 SIZES = (10_000, 100_000, 1_000_000)

@@ -22,9 +22,9 @@ from bodies import PATHS, Session
 from dummy_upstream import ANSWERS
 from machine import lines, machine
 
-from standfast.config import Policy
 from standfast.events import Event, FailedOpen, Planned
 from standfast.ledger.memory import MemoryLedger
+from standfast.policy import Policy
 from standfast.prompt.replies import Reply, reader
 from standfast.turn import Arrival, Plan, Turns
 

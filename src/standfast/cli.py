@@ -19,8 +19,9 @@ from rich.table import Table
 from rich.text import Text
 
 from standfast import __version__, config
-from standfast.config import Policy, Settings, require_key_if_exposed
+from standfast.config import Settings, require_key_if_exposed
 from standfast.errors import ConfigError, LedgerError, StandfastError
+from standfast.policy import Leave, Policy, parse
 
 if TYPE_CHECKING:  # what a command needs is loaded by it: --help and explain start without an engine
     from standfast.engines.embedded import EmbeddedEngine
@@ -44,7 +45,7 @@ def _settings_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return _CONFIG(command)
 
 
-_METAVARS = {"int": "N", "float": "SECONDS", "Path": "PATH", "Policy": "|".join(Policy)}
+_METAVARS = {"int": "N", "float": "SECONDS", "Path": "PATH", "Leave": "POLICY[,OPTION…]"}
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -147,6 +148,16 @@ def _announce(console: Console, where: str, embedded_model: str | None, url: str
     console.print("  metrics: /metrics    health: /readyz    stop: Ctrl-C\n", style="dim", highlight=False)
 
 
+def _leave(_context: click.Context, _param: click.Parameter, value: str) -> Leave:
+    try:
+        leave = parse(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+    if leave.policy is Policy.OFF:
+        raise click.BadParameter("under off nothing is looked at")
+    return leave
+
+
 @app.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print a list, one object a step.")
@@ -158,11 +169,13 @@ def _announce(console: Console, where: str, embedded_model: str | None, url: str
 @click.option("--dialect", help="anthropic, openai_chat or openai_responses; detected if not given.")
 @click.option(
     "--policy",
-    type=click.Choice([p.value for p in Policy if p is not Policy.OFF]),
     default=Policy.LOSSLESS.value,
     show_default=True,
+    metavar="POLICY[,OPTION…]",
+    callback=_leave,
+    help="observe, lossless or isolate; options behind it: docs/policies.md.",
 )
-def explain(files: tuple[Path, ...], as_json: bool, emit: Path | None, dialect: str | None, policy: str) -> None:
+def explain(files: tuple[Path, ...], as_json: bool, emit: Path | None, dialect: str | None, policy: Leave) -> None:
     """Say why the second of two requests misses the cache that the first has filled.
 
     FILES are two or more request bodies in the order in which they were sent, or one case: an object with "requests"
@@ -170,7 +183,7 @@ def explain(files: tuple[Path, ...], as_json: bool, emit: Path | None, dialect: 
     """
     from standfast import explain as explaining
 
-    steps, sent = explaining.explain(explaining.load(files), dialect, Policy(policy))
+    steps, sent = explaining.explain(explaining.load(files), dialect, policy)
     if emit:
         _write_all(emit, sent)
     if as_json:

@@ -19,7 +19,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from standfast.errors import ConfigError
-from standfast.policy import Policy as Policy
+from standfast.policy import FORM, LOSSLESS, Leave, parse
 
 
 def _state_dir() -> Path:
@@ -38,7 +38,7 @@ class Upstream:
     """Shell patterns of model names that go here; none: every model."""
     path: str = ""
     """Path prefix of the gateway that selects it and is taken off, as ``/anthropic``."""
-    policy: Policy | None = None
+    policy: Leave | None = None
     """Overrides the gateway's policy."""
     billing_block: str = "pin"
     """What to do with a client's per-request billing block in the system prompt: pin or leave."""
@@ -62,7 +62,7 @@ class Settings:
     host: str = _setting("127.0.0.1", "Address to listen on. Anything but loopback needs a gateway_key.")
     port: int = _setting(8790, "Port to listen on.")
     workers: int = _setting(1, "Worker processes; they share one ledger.")
-    policy: Policy = _setting(Policy.LOSSLESS, "off, observe, lossless or isolate.")
+    policy: Leave = _setting(LOSSLESS, "off, observe, lossless or isolate, and options behind it (docs/policies.md).")
     gateway_key: str = _setting("", "If set, callers must send it as x-standfast-key.", secret=True)
     max_body_mb: int = _setting(64, "Larger request bodies are answered 413.")
     connect_timeout: float = _setting(10.0, "Seconds to reach an upstream.")
@@ -186,7 +186,7 @@ def _upstream(row: Any, index: int, path: Path | None) -> Upstream:
     prefix = str(row.get("path", "")).rstrip("/")
     if prefix and not prefix.startswith("/"):
         raise ConfigError(f"{where}: path {prefix!r} must begin with /")
-    policy = _convert("policy", "Policy", row["policy"], where) if "policy" in row else None
+    policy = _convert("policy", "Leave", row["policy"], where) if "policy" in row else None
     block = row.get("billing_block", base.billing_block)
     if block not in ("pin", "leave"):
         raise ConfigError(f"{where}: billing_block is pin or leave, not {block!r}")
@@ -198,7 +198,7 @@ def _upstream(row: Any, index: int, path: Path | None) -> Upstream:
 
 _TRUTH = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 
-_CHOICES = {"policy": tuple(Policy), "ledger": ("sqlite", "memory"), "log_level": ("debug", "info", "warning", "error")}
+_CHOICES = {"policy": (FORM,), "ledger": ("sqlite", "memory"), "log_level": ("debug", "info", "warning", "error")}
 _TOP = {"port": 1 << 16}
 
 
@@ -215,8 +215,8 @@ def _convert(name: str, kind: Any, value: Any, source: str) -> Any:
                 return number
             case "Path":
                 return Path(value).expanduser()
-            case "Policy":
-                return Policy(value)
+            case "Leave":
+                return value if isinstance(value, Leave) else parse(str(value))
             case _:
                 if not isinstance(value, str) or (name in _CHOICES and value not in _CHOICES[name]):
                     raise ValueError

@@ -19,7 +19,7 @@ from rich.text import Text
 from standfast.errors import BrokenBody, ConfigError
 from standfast.events import FailedOpen
 from standfast.ledger.memory import MemoryLedger
-from standfast.policy import Policy
+from standfast.policy import LOSSLESS, Leave
 from standfast.prompt import canonical, volatile
 from standfast.prompt.causes import CAUSES
 from standfast.prompt.dialects import DIALECTS, detect_all
@@ -117,7 +117,7 @@ def _read(path: Path) -> bytes:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
 
 
-def explain(case: Case, dialect: str | None = None, policy: Policy = Policy.LOSSLESS) -> tuple[list[Step], list[bytes]]:
+def explain(case: Case, dialect: str | None = None, leave: Leave = LOSSLESS) -> tuple[list[Step], list[bytes]]:
     """One step for each request after the first, and every request as Standfast would send it."""
     failed: list[FailedOpen] = []
     turns = Turns(
@@ -131,7 +131,7 @@ def explain(case: Case, dialect: str | None = None, policy: Policy = Policy.LOSS
     decoded = [_decoded(body) for body in case.requests]
     for i, (body, found) in enumerate(zip(case.requests, detect_all(decoded), strict=True)):
         spoken = dialect or found
-        plan = _plan(turns, body, spoken, policy, i, case, before) if spoken else None
+        plan = _plan(turns, body, spoken, leave, i, case, before) if spoken else None
         sent.append(plan.body if plan else body)
         if i:
             steps.append(_step(i, spoken, plan, case, before))
@@ -153,12 +153,16 @@ def _decoded(body: bytes) -> Any:
     return value
 
 
-def _plan(turns: Turns, body: bytes, dialect: str, policy: Policy, i: int, case: Case, before: Plan | None) -> Plan:
+def _plan(turns: Turns, body: bytes, dialect: str, leave: Leave, i: int, case: Case, before: Plan | None) -> Plan:
     if dialect not in DIALECTS:
         raise ConfigError(f"dialect {dialect!r}: choose one of {', '.join(DIALECTS)}")
     reference = before.tip if before and before.arrival.dialect == dialect else None
     now = case.times[i] if i < len(case.times) else float(i)
-    return turns.plan(Arrival(body, dialect, "explain", _TENANT, policy, now, str(i), reference=reference))
+    return turns.plan(
+        Arrival(
+            body, dialect, "explain", _TENANT, leave.policy, now, str(i), options=leave.options, reference=reference
+        )
+    )
 
 
 def _step(i: int, dialect: str | None, plan: Plan | None, case: Case, before: Plan | None) -> Step:

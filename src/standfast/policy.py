@@ -54,14 +54,21 @@ class Leave:
     pin_billing: bool = True
     """Whether a per-request billing block may be sent as it was first sent; false for an upstream that reads it."""
 
+    def __str__(self) -> str:
+        return ", ".join([self.policy, *sorted(self.options)])
 
-def parse(text: str) -> tuple[Policy, Options]:
-    """``"isolate, tools"`` → the policy and the options beside it. Raises ValueError, naming what may stand there."""
+
+LOSSLESS = Leave(Policy.LOSSLESS)
+"""What is done if nothing is said."""
+
+FORM = f"{', '.join(Policy)}; behind it, after commas, options: {', '.join(Option)}"
+"""How a policy is written."""
+
+
+def parse(text: str) -> Leave:
+    """``"isolate, tools"``: a policy and the options beside it. Raises ValueError, naming what may stand there."""
     policy, *options = (word.strip().lower() for word in text.split(","))
     try:
-        return Policy(policy), frozenset(map(Option, options))
+        return Leave(Policy(policy), frozenset(map(Option, options)))
     except ValueError:
-        raise ValueError(
-            f"{text!r} is no policy: write one of {', '.join(Policy)}, and behind it, after commas, any of "
-            f"{', '.join(Option)}"
-        ) from None
+        raise ValueError(FORM) from None

@@ -10,8 +10,8 @@ import perturb
 import pytest
 from shared import airline
 
-from standfast.config import Policy
 from standfast.ledger.memory import MemoryLedger
+from standfast.policy import Policy
 from standfast.turn import Arrival, Turns
 
 WANTED = 0.999

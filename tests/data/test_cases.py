@@ -14,7 +14,7 @@ from property.reading import shown, valid
 from shared import FOLDER, path
 
 from standfast import explain
-from standfast.config import Policy
+from standfast.policy import Leave, Policy
 
 CASES: dict[str, tuple[str, str, str, bool]] = {
     # file: cause, path, repair, repaired by default
@@ -51,7 +51,7 @@ def _case(name: str) -> Path:
 
 
 def _explained(file: Path, policy: Policy = Policy.LOSSLESS) -> tuple[dict[str, Any], bytes, bytes, str]:
-    steps, sent = explain.explain(explain.load([file]), None, policy)
+    steps, sent = explain.explain(explain.load([file]), None, Leave(policy))
     assert len(steps) == 1
     return steps[0].as_json(), sent[0], sent[1], steps[0].dialect or "unknown"
 

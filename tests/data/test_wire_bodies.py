@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 import pytest
 from shared import lines
 
-from standfast.config import Policy
 from standfast.events import Event, FailedOpen
 from standfast.ledger.memory import MemoryLedger
+from standfast.policy import Policy
 from standfast.prompt.dialects import DIALECTS, detect
 from standfast.prompt.items import Items
 from standfast.prompt.mended import untouched

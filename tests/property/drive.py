@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from standfast.config import Policy
 from standfast.events import Event, FailedOpen
 from standfast.ledger import Ledger
 from standfast.ledger.memory import MemoryLedger
+from standfast.policy import Policy
 from standfast.prompt.dialects import DIALECTS
 from standfast.prompt.items import Items
 from standfast.prompt.request import Request, read

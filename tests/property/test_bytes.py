@@ -10,7 +10,7 @@ from property.drive import Drive, reading, rngs
 from property.reading import shown
 from property.talk import DIALECTS, Habit, body, talk, wire
 
-from standfast.config import Policy
+from standfast.policy import Policy
 from standfast.prompt.mended import untouched
 from standfast.prompt.render import render
 

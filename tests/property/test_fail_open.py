@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from property.drive import KEY, rngs
 from property.talk import DIALECTS, Habit, body, talk, wire
 
-from standfast.config import Policy
 from standfast.errors import RequestError
 from standfast.events import Event, FailedOpen
 from standfast.ledger.memory import MemoryLedger
+from standfast.policy import Policy
 from standfast.prompt.model import Link, Tip
 from standfast.prompt.replies import Reply
 from standfast.turn import Arrival, Turns

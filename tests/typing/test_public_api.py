@@ -15,7 +15,7 @@ from standfast.events import Event, Observer
 from standfast.explain import Case, Step, diff, explain, load, show
 from standfast.ledger import Ledger
 from standfast.ledger.memory import MemoryLedger
-from standfast.policy import Policy
+from standfast.policy import Leave, Policy
 from standfast.prompt.causes import Repair
 from standfast.prompt.drift import Drift
 from standfast.prompt.measure import Tokens
@@ -78,7 +78,7 @@ def test_explaining_by_hand(tmp_path: Path) -> None:
     file.write_bytes(b'{"requests":[%s,%s]}' % (BODY, BODY))
     case = load([file])
     assert_type(case, Case)
-    steps, sent = explain(case, "openai_chat", Policy.OBSERVE)
+    steps, sent = explain(case, "openai_chat", Leave(Policy.OBSERVE))
     assert_type(steps, list[Step])
     assert_type(sent, list[bytes])
     assert_type(steps[0].as_json(), dict[str, Any])

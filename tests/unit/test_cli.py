@@ -71,7 +71,7 @@ class TestErrors:
             ("serve --config bad.toml", "bad.toml: not valid TOML:"),
             ("serve --port many", "--port: port is a whole number ≥ 0 and under 65536, not 'many'"),
             ("serve --port 65536", "--port: port is a whole number"),
-            ("serve --policy strict", "--policy: policy is off, observe, lossless, isolate, not 'strict'"),
+            ("serve --policy strict", "--policy: policy is off, observe, lossless, isolate;"),
             ("serve --log-level loud", "--log-level: log_level is debug, info, warning, error, not 'loud'"),
             ("serve --ledger redis", "--ledger: ledger is sqlite, memory, not 'redis'"),
             ("serve --read-timeout nan", "--read-timeout: read_timeout is a number ≥ 0, not 'nan'"),

@@ -14,7 +14,7 @@ from unit.prompt.talking import PROSE, answer, anthropic, chat, user
 from standfast import explain as module
 from standfast.errors import BrokenBody, ConfigError
 from standfast.explain import Case, Step, diff, explain, load, show
-from standfast.policy import Policy
+from standfast.policy import Leave, Policy
 from standfast.prompt.drift import Drift
 from standfast.prompt.model import Tier
 
@@ -202,7 +202,7 @@ def test_all_that_drifted_is_listed() -> None:
 
 
 def test_observe_writes_what_came() -> None:
-    steps, sent = explain(case(FIRST, SECOND), policy=Policy.OBSERVE)
+    steps, sent = explain(case(FIRST, SECOND), leave=Leave(Policy.OBSERVE))
     assert sent == list(case(FIRST, SECOND).requests)
     assert (steps[0].diagnosis.cause, steps[0].diagnosis.repaired) == ("T1", False)
 

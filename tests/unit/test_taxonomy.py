@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from standfast.explain import Case, Step, explain
-from standfast.policy import Policy
+from standfast.policy import Leave, Policy
 
 Body = dict[str, Any]
 Change = Callable[[Body], None]
@@ -53,7 +53,7 @@ def grown(body: Body) -> Body:
 
 def compared(before: Body, after: Body, policy: Policy = Policy.LOSSLESS) -> tuple[Step, Body, Body]:
     """The step between two bodies, and both as they go out."""
-    steps, sent = explain(Case((json.dumps(before).encode(), json.dumps(after).encode())), policy=policy)
+    steps, sent = explain(Case((json.dumps(before).encode(), json.dumps(after).encode())), leave=Leave(policy))
     return steps[0], json.loads(sent[0]), json.loads(sent[1])
 
 

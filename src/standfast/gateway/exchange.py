@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import aiohttp
 
-from standfast.config import Policy, Settings, Upstream
+from standfast.config import Settings, Upstream
 from standfast.errors import RequestError, UpstreamError, place
 from standfast.events import Observer
 from standfast.gateway import auth, faults, headers, routes
@@ -21,6 +21,7 @@ from standfast.gateway.engine import EngineSide, Seat
 from standfast.gateway.headers import Pair, value_of
 from standfast.gateway.record import Record
 from standfast.gateway.relay import Relay
+from standfast.policy import FORM, Leave, Policy, parse
 from standfast.turn import Arrival, Plan, Turns
 
 logger = logging.getLogger("standfast.gateway")
@@ -91,7 +92,7 @@ class Exchange:
             await self._pass_through(route, body)
         else:
             self._form = route.dialect
-            await self._converse(route, self._policy(route.upstream), body)
+            await self._converse(route, self._leave(route.upstream), body)
 
     def _checked_path(self) -> str:
         raw: bytes = self._scope["raw_path"]
@@ -107,15 +108,15 @@ class Exchange:
             raise faults.NotSupported("This gateway does not carry websockets; use HTTP with streaming.")
         return routes.checked(raw)
 
-    def _policy(self, upstream: Upstream) -> Policy:
+    def _leave(self, upstream: Upstream) -> Leave:
         """The request's own, else the upstream's, else the gateway's."""
         asked = value_of(self._headers, b"x-standfast-policy")
         if asked is None:
             return upstream.policy or self._parts.settings.policy
         try:
-            return Policy(asked.decode("latin-1").strip().lower())
+            return parse(asked.decode("latin-1"))
         except ValueError:
-            raise RequestError(f"The header x-standfast-policy must be one of: {', '.join(Policy)}.") from None
+            raise RequestError(f"The header x-standfast-policy is {FORM}.") from None
 
     async def _body_if_model_decides(self, path: str) -> bytes | None:
         """The body, read early where the upstream depends on the model in it."""
@@ -141,25 +142,25 @@ class Exchange:
         finally:
             response.close()
 
-    async def _converse(self, route: routes.Route, policy: Policy, body: bytes | None) -> None:
+    async def _converse(self, route: routes.Route, leave: Leave, body: bytes | None) -> None:
         """A request of one of the three dialects."""
         if body is None:
             body = await self._caller.body(self._parts.body_limit)
         self._caller.watch()
-        self._record.plan = plan = self._plan(route.upstream, policy, body)
+        self._record.plan = plan = self._plan(route.upstream, leave, body)
         sent = body if plan is None else plan.body
         with ExitStack() as places:
             seat = self._take_seat(places, route, sent, plan)
-            response = await self._ask(route, sent if seat is None else seat.body, policy, own=seat is not None)
+            response = await self._ask(route, sent if seat is None else seat.body, leave.policy, own=seat is not None)
             try:
                 await Answer(self._caller, response, self._record).converse(seat)
             finally:
                 response.close()
 
-    def _plan(self, upstream: Upstream, policy: Policy, body: bytes) -> Plan | None:
+    def _plan(self, upstream: Upstream, leave: Leave, body: bytes) -> Plan | None:
         """What to send instead; None to send what came. Raises only for a fault of the caller's."""
         encoding = (value_of(self._headers, b"content-encoding") or b"identity").strip().lower()
-        if policy is Policy.OFF or encoding != b"identity":
+        if leave.policy is Policy.OFF or encoding != b"identity":
             return None
         try:
             return self._parts.turns.plan(
@@ -168,7 +169,8 @@ class Exchange:
                     dialect=self._record.dialect,
                     upstream=upstream.name,
                     tenant=auth.tenant(self._headers),
-                    policy=policy,
+                    policy=leave.policy,
+                    options=leave.options,
                     now=time.time(),
                     request_id=self._record.request_id,
                     pin_billing=upstream.billing_block == "pin",

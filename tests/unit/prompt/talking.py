@@ -6,9 +6,9 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from standfast.config import Policy
 from standfast.events import Event, FailedOpen
 from standfast.ledger.memory import MemoryLedger
+from standfast.policy import Option, Policy
 from standfast.turn import Arrival, Plan, Turns
 
 KEY = bytes(range(32))
@@ -19,9 +19,12 @@ MARK = {"cache_control": {"type": "ephemeral"}}
 class Session:
     """One client of a gateway; several may share its turns."""
 
-    def __init__(self, dialect: str, policy: Policy = Policy.LOSSLESS, *, turns: Turns | None = None) -> None:
+    def __init__(
+        self, dialect: str, policy: Policy = Policy.LOSSLESS, *options: Option, turns: Turns | None = None
+    ) -> None:
         self.dialect = dialect
         self.policy = policy
+        self.options = frozenset(options)
         self.events: list[Event] = []
         self.turns = turns or Turns(MemoryLedger(64 << 20), clock=lambda: 0.0, observe=self.events.append)
         self.count = 0
@@ -37,6 +40,7 @@ class Session:
             self.policy,
             float(self.count),
             f"{id(self)}-{self.count}",
+            options=self.options,
             pin_billing=pin_billing,
         )
         return self.turns.plan(arrival)

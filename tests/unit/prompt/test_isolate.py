@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from unit.prompt.talking import PROSE, Session, answer, anthropic, causes, chat, sent, user
 
-from standfast.config import Policy
+from standfast.policy import Policy
 
 
 def _at(clock: str) -> str:

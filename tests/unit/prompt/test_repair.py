@@ -23,7 +23,7 @@ from unit.prompt.talking import (
     user,
 )
 
-from standfast.config import Policy
+from standfast.policy import Policy
 
 Q, MORE = user("question"), (answer(), user("more"))
 

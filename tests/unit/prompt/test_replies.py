@@ -27,7 +27,7 @@ from reply_samples import (
     tool,
 )
 
-from standfast.prompt.replies import Reply, Usage
+from standfast.prompt.replies import Finding, Reply, Usage
 
 
 def test_an_anthropic_stream_is_captured_block_by_block() -> None:
@@ -56,7 +56,7 @@ def test_an_anthropic_body_is_captured_raw() -> None:
         b'{"role":"assistant","content":[{"type":"text","text":"caf\\u00e9"},'
         b'{"type":"tool_use","id":"t","input":{"b": 1.0}}]}',
     )
-    assert reply.usage == Usage(3, 0, 0, 4)
+    assert reply.usage == Usage(3, 0, 0, 4, tells_cache=False)
     assert reply.complete
 
 
@@ -148,6 +148,8 @@ def test_a_chat_body_says_the_same_as_its_stream() -> None:
         ({"timings": {"cache_n": 90, "prompt_n": 10, "predicted_n": 3, "prompt_ms": 1.5}}, Usage(100, 90, 0, 3)),
         ({"usage": {"prompt_tokens": 100, "completion_tokens": 3}, "timings": {"cache_n": 90}}, Usage(100, 90, 0, 3)),
         ({"usage": {"prompt_tokens": 9, "cached_tokens": 8}}, Usage(9, 8, 0, 0)),
+        ({"usage": {"prompt_tokens": 9, "prompt_cache_hit_tokens": 0}}, Usage(9, 0, 0, 0)),
+        ({"usage": {"prompt_tokens": 9, "prompt_tokens_details": {}}}, Usage(9, 0, 0, 0, tells_cache=False)),
         ({"usage": {"prompt_tokens": "many"}}, None),
         ({"usage": {}, "timings": [1]}, None),
         ({}, None),
@@ -158,6 +160,56 @@ def test_usage_in_the_ways_it_is_told(told: dict[str, Any], usage: Usage | None)
     choice = {"index": 0, "message": {"role": "assistant", "content": "x"}, "finish_reason": "stop"}
     reply = body("openai_chat", {"id": "c", "choices": [choice], **told})
     assert (reply.usage, reply.complete) == (usage, True)
+
+
+def test_what_was_written_with_a_long_life_is_told_apart() -> None:
+    usage = {
+        "input_tokens": 3,
+        "cache_read_input_tokens": 0,
+        "cache_creation_input_tokens": 30,
+        "cache_creation": {"ephemeral_5m_input_tokens": 10, "ephemeral_1h_input_tokens": 20},
+    }
+    reply = body("anthropic", {"id": "m", "type": "message", "content": [], "usage": usage})
+    assert reply.usage == Usage(33, 0, 30, 0, long_tokens=20)
+
+
+_CHANGED = {"type": "tools_changed", "cache_missed_input_tokens": 812}
+_MISS = {"type": "cache_miss", "reason": "input_changed", "cache_missed_tokens": 2048}
+
+
+@pytest.mark.parametrize(
+    ("told", "found"),
+    [
+        ({"cache_miss_reason": _CHANGED}, Finding("tools_changed", 812)),
+        ({"cache_miss_reason": {"type": "unavailable"}}, Finding("unavailable")),
+        ({"cache_miss_reason": None}, None),
+        (None, None),
+        ("odd", None),
+        ({"cache_miss_reason": [1]}, None),
+    ],
+)
+def test_the_finding_of_anthropic(told: Any, found: Finding | None) -> None:
+    message = {"id": "m", "type": "message", "content": [], "diagnostics": told}
+    assert body("anthropic", message).finding == found
+    stream = [{"type": "message_start", "message": message}, {"type": "message_stop"}]
+    assert read("anthropic", sse(stream, named=True)).finding == found
+
+
+@pytest.mark.parametrize(
+    ("told", "found"),
+    [
+        (_MISS, Finding("input_changed", 2048)),
+        ({"type": "cache_hit"}, Finding("cache_hit")),
+        ({"type": "comparison_response_not_found"}, Finding("comparison_response_not_found")),
+        (None, None),
+        (3, None),
+    ],
+)
+def test_the_finding_of_openai(told: Any, found: Finding | None) -> None:
+    response = {"id": "r", "status": "completed", "output": [], "prompt_cache_diagnostics": told}
+    assert body("openai_responses", response).finding == found
+    stream = [{"type": "response.completed", "response": response}]
+    assert read("openai_responses", sse(stream, named=True)).finding == found
 
 
 def test_usage_inside_a_choice() -> None:

@@ -10,9 +10,10 @@ from collections.abc import Callable
 
 from standfast.prompt.replies import anthropic, openai_chat, openai_responses
 from standfast.prompt.replies.base import BodyReader
+from standfast.prompt.replies.finding import Finding
 from standfast.prompt.replies.reply import Reply, ReplyReader, Usage
 
-__all__ = ["Reply", "ReplyReader", "Usage", "reader"]
+__all__ = ["Finding", "Reply", "ReplyReader", "Usage", "reader"]
 
 _BODIES: dict[str, Callable[[bytes], Reply]] = {
     "anthropic": anthropic.read,

@@ -9,7 +9,9 @@ from __future__ import annotations
 import msgspec
 from msgspec import Raw, Struct
 
+from standfast.prompt.replies import finding
 from standfast.prompt.replies.base import StreamReader
+from standfast.prompt.replies.finding import Finding
 from standfast.prompt.replies.reply import Reply, Usage
 from standfast.prompt.replies.wire import (
     ABSENT,
@@ -32,11 +34,16 @@ _JOINED = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta
 _REPLACED = {"signature_delta": ("signature",), "compaction_delta": ("content", "encrypted_content")}
 
 
+class _Creation(Struct):
+    ephemeral_1h_input_tokens: int | None = None
+
+
 class _Usage(Struct):
     input_tokens: int | None = None
     cache_read_input_tokens: int | None = None
     cache_creation_input_tokens: int | None = None
     output_tokens: int | None = None
+    cache_creation: _Creation | None = None
 
     def merge(self, later: _Usage) -> None:
         """Counts are running totals: a later one wins, where there is one."""
@@ -49,7 +56,14 @@ class _Usage(Struct):
         if self.input_tokens is None:
             return None
         read, written = self.cache_read_input_tokens or 0, self.cache_creation_input_tokens or 0
-        return Usage(self.input_tokens + read + written, read, written, self.output_tokens or 0)
+        return Usage(
+            self.input_tokens + read + written,
+            read,
+            written,
+            self.output_tokens or 0,
+            long_tokens=(self.cache_creation or _Creation()).ephemeral_1h_input_tokens or 0,
+            tells_cache=self.cache_read_input_tokens is not None,
+        )
 
 
 class _Message(Struct):
@@ -57,6 +71,7 @@ class _Message(Struct):
     type: str | None = None
     content: list[Raw] | None = None
     usage: _Usage | None = None
+    diagnostics: Raw = ABSENT
 
 
 class _Delta(Struct):
@@ -87,9 +102,10 @@ def read(body: bytes) -> Reply:
     """A whole response body."""
     message = decode(_body, body)
     usage = message.usage.usage() if message.usage else None
+    found = finding.anthropic(message.diagnostics)
     if message.type != "message" or message.content is None:
-        return Reply(usage, (), message.id, False)
-    return Reply(usage, _assistant([_block(bytes(raw)) for raw in message.content]), message.id, True)
+        return Reply(usage, (), message.id, False, found)
+    return Reply(usage, _assistant([_block(bytes(raw)) for raw in message.content]), message.id, True, found)
 
 
 def _assistant(blocks: list[bytes]) -> tuple[bytes, ...]:
@@ -160,6 +176,7 @@ class MessageStream(StreamReader):
         super().__init__(limit)
         self._started = False
         self._usage = _Usage()
+        self._finding: Finding | None = None
         self._blocks: dict[int, _Block] = {}
 
     def event(self, data: bytes) -> None:
@@ -176,6 +193,7 @@ class MessageStream(StreamReader):
             self._started = True
             self.response_id = event.message.id
             self._count(event.message.usage)
+            self._finding = finding.anthropic(event.message.diagnostics)
         elif event.type == "message_delta":
             self._count(event.usage)
         elif event.type == "message_stop":
@@ -228,3 +246,6 @@ class MessageStream(StreamReader):
 
     def usage(self) -> Usage | None:
         return self._usage.usage()
+
+    def finding(self) -> Finding | None:
+        return self._finding

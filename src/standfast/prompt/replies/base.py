@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import replace
 
+from standfast.prompt.replies.finding import Finding
 from standfast.prompt.replies.reply import NOTHING, Reply, Usage
 from standfast.prompt.replies.sse import Events
 from standfast.prompt.replies.wire import LIMIT, Budget, Malformed, checked
@@ -31,7 +33,7 @@ class BodyReader:
             reply = self._read(bytes(self._body))
         except Malformed:
             return NOTHING
-        return Reply(reply.usage, checked(reply.produced), reply.response_id, reply.complete)
+        return replace(reply, produced=checked(reply.produced))
 
 
 class StreamReader(ABC):
@@ -61,7 +63,7 @@ class StreamReader(ABC):
             produced = () if lost else checked(self.produced(complete))
         except Malformed:
             produced = ()
-        return Reply(self.usage(), produced, self.response_id, complete)
+        return Reply(self.usage(), produced, self.response_id, complete, self.finding())
 
     def _take(self, data: bytes) -> None:
         try:
@@ -89,3 +91,7 @@ class StreamReader(ABC):
     @abstractmethod
     def usage(self) -> Usage | None:
         """The usage told so far."""
+
+    def finding(self) -> Finding | None:
+        """What the provider told of its cache."""
+        return None

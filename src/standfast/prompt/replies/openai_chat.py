@@ -124,8 +124,14 @@ def _usage(usage: _Usage, timed: _Timings) -> Usage | None:
         return Usage(cached + timed.prompt_n, cached, 0, timed.predicted_n or 0)
     details = usage.prompt_tokens_details or _Details()
     ways = (details.cached_tokens, usage.prompt_cache_hit_tokens, usage.cached_tokens, timed.cache_n)
-    cached = next((count for count in ways if count is not None), 0)
-    return Usage(usage.prompt_tokens, cached, details.cache_write_tokens or 0, usage.completion_tokens or 0)
+    told_cached = [count for count in ways if count is not None]
+    return Usage(
+        usage.prompt_tokens,
+        told_cached[0] if told_cached else 0,
+        details.cache_write_tokens or 0,
+        usage.completion_tokens or 0,
+        tells_cache=bool(told_cached),
+    )
 
 
 def read(body: bytes) -> Reply:

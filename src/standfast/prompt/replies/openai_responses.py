@@ -5,7 +5,9 @@ from __future__ import annotations
 import msgspec
 from msgspec import Raw, Struct
 
+from standfast.prompt.replies import finding
 from standfast.prompt.replies.base import StreamReader
+from standfast.prompt.replies.finding import Finding
 from standfast.prompt.replies.reply import Reply, Usage
 from standfast.prompt.replies.wire import ABSENT, LIMIT, Malformed, decode
 
@@ -28,7 +30,8 @@ class _Usage(Struct):
             return None
         details = self.input_tokens_details or _Details()
         cached, written = details.cached_tokens or 0, details.cache_write_tokens or 0
-        return Usage(self.input_tokens, cached, written, self.output_tokens or 0)
+        tells = details.cached_tokens is not None
+        return Usage(self.input_tokens, cached, written, self.output_tokens or 0, tells_cache=tells)
 
 
 class _Response(Struct):
@@ -36,6 +39,7 @@ class _Response(Struct):
     status: str | None = None
     output: list[Raw] | None = None
     usage: _Usage | None = None
+    prompt_cache_diagnostics: Raw = ABSENT
 
 
 class _Event(Struct):
@@ -54,7 +58,8 @@ def read(body: bytes) -> Reply:
     response = decode(_body, body)
     produced = tuple(bytes(item) for item in response.output or ())
     usage = response.usage.usage() if response.usage else None
-    return Reply(usage, produced, response.id, response.status in _ENDED)
+    found = finding.openai(response.prompt_cache_diagnostics)
+    return Reply(usage, produced, response.id, response.status in _ENDED, found)
 
 
 class ResponseStream(StreamReader):
@@ -99,3 +104,6 @@ class ResponseStream(StreamReader):
 
     def usage(self) -> Usage | None:
         return self._final.usage.usage() if self._final and self._final.usage else None
+
+    def finding(self) -> Finding | None:
+        return finding.openai(self._final.prompt_cache_diagnostics) if self._final else None

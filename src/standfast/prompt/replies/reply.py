@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from standfast.prompt.replies.finding import Finding
+
 
 @dataclass(frozen=True, slots=True)
 class Usage:
@@ -17,6 +19,10 @@ class Usage:
     written_tokens: int
     """Of these, written to the cache; 0 where the upstream does not tell."""
     output_tokens: int
+    long_tokens: int = 0
+    """Of those written: with the long life, where the provider has two."""
+    tells_cache: bool = True
+    """Whether the upstream told anything of its cache; if not, the counts above are 0 for want of better."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +37,8 @@ class Reply:
     response_id: str | None
     complete: bool
     """It ended properly and was a success. One that ran into a length limit did; a cut stream and an error did not."""
+    finding: Finding | None = None
+    """What the provider says of its cache, where it was asked."""
 
 
 NOTHING = Reply(usage=None, produced=(), response_id=None, complete=False)

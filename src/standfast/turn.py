@@ -27,7 +27,7 @@ from standfast.prompt.dialects import DIALECTS
 from standfast.prompt.drift import Drift
 from standfast.prompt.fingerprint import Chain, link, record
 from standfast.prompt.items import Items
-from standfast.prompt.measure import Tokens, measure
+from standfast.prompt.measure import Tokens, apportion, measure
 from standfast.prompt.mended import Carried, Mended
 from standfast.prompt.model import Head, Item, Sent, Tier, Tip
 from standfast.prompt.render import render
@@ -196,7 +196,7 @@ class Turns:
         tokens = measure(request, mended, reference)
         self._check(deadline, "rendering")
         tip = self._remember(arrival, request, mended, reference, key, head)
-        diagnosis = Diagnosis(tuple(mended.drifts), tokens, request.resumed > 0)
+        diagnosis = Diagnosis(apportion(request, mended.drifts, tokens), tokens, request.resumed > 0)
         return Plan(arrival, body, request.head.model, _streams(request), diagnosis, tip, request, mended, head)
 
     def _reference(self, request: Request, head: bytes) -> tuple[Tip | None, bool]:

@@ -28,6 +28,8 @@ class Drift:
     repaired: bool = False
     at_most: Repair | None = None
     """What can be done about this one, where that is less than the table says of its cause."""
+    lost: int = 0
+    """Tokens that this one costs if all before it in render order were mended (estimated)."""
 
     @property
     def repair(self) -> Repair:

@@ -13,7 +13,7 @@ prompt scales by it. Definitions (all in tokens of the reference's prompt as it 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 
 from standfast.prompt.causes import Repair
@@ -91,6 +91,50 @@ def measure(request: Request, mended: Mended, reference: Tip | None) -> Tokens:
     stable = max(min(stable, whole), after)
     attainable = max(min(_reach(old, mended.drifts, after, total), stable), after)
     return Tokens(*map(_tokens, (whole, total, attainable, before, after, max(0, stable - before))))
+
+
+def apportion(request: Request, drifts: Sequence[Drift], tokens: Tokens) -> tuple[Drift, ...]:
+    """The drifts in render order, each with the tokens that it costs.
+
+    What one costs is what mending it would gain once all before it are mended: the way to the next, or to the end of
+    what could be shared. A route drift costs nothing in bytes, but may cost all that the bytes still share.
+    """
+    placed = sorted(((_place(request, d), d) for d in drifts), key=lambda pair: pair[0])
+    shared = tokens.before + tokens.lost
+    ends = [*(_tokens(place) for place, _ in placed), shared][1:]
+    told, reached = [], tokens.before
+    for (_, drift), end in zip(placed, ends, strict=bool(placed)):
+        gained = max(0, min(end, shared) - reached)
+        reached += gained
+        told.append(replace(drift, lost=tokens.attainable if drift.tier is Tier.ROUTE else gained))
+    return tuple(told)
+
+
+def _place(request: Request, drift: Drift) -> int:
+    """Rendered bytes in front of a drift in the request as it came; all of them for what is no part of the prompt."""
+    head, index = request.head, _index(drift.path)
+    match drift.tier:
+        case Tier.MODEL:
+            return 0
+        case Tier.TOOLS:
+            return _size(head.tools[:index])
+        case Tier.SYSTEM:
+            own = len(head.system) - request.first
+            first = own if drift.path.startswith(request.dialect.history) else 0
+            return _size(head.tools) + _size(head.system[: first + index])
+        case Tier.PARAMS:
+            return _size(head.tools) + _size(head.system)
+        case Tier.MESSAGES:
+            place = max(0, min(index - request.first, len(request.sizes) - 1))
+            return _size(head.tools) + _size(head.system) + request.sizes[place]
+    return _size(head.tools) + _size(head.system) + request.sizes[-1]
+
+
+def _index(path: str) -> int:
+    """The first number in a path: ``messages[3].content`` → 3; 0 where there is none."""
+    _, _, rest = path.partition("[")
+    number, _, _ = rest.partition("]")
+    return int(number) if number.isdigit() else 0
 
 
 def _size(items: Iterable[Item]) -> int:

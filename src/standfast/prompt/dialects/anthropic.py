@@ -54,6 +54,8 @@ class Anthropic:
     call_id_path = ".id"
     result_id_path = ".tool_use_id"
     arguments_path = ".input"
+    marks_tools = True
+    text_part = "text"
     own_fields: frozenset[str] = frozenset()
 
     def describe(self, tier: Tier, value: Json) -> Described:

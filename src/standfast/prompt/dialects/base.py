@@ -70,6 +70,10 @@ class Dialect(Protocol):
     result_id_path: str
     arguments_path: str
     """Where in a part the id of a call, the id that a result answers, and the arguments of a call stand."""
+    marks_tools: bool
+    """Whether a cache marker may stand on tools and calls, and not on texts and media alone."""
+    text_part: str
+    """Type of a text in a list of content."""
     own_fields: frozenset[str]
     """Fields of an element that are the client's to set or leave out, and no part of the prompt."""
 

@@ -49,6 +49,8 @@ class OpenAIChat:
     call_id_path = ".id"
     result_id_path = ""
     arguments_path = ".function.arguments"
+    marks_tools = False
+    text_part = "text"
     own_fields: frozenset[str] = frozenset()
 
     def describe(self, tier: Tier, value: Json) -> Described:

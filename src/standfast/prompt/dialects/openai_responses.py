@@ -47,6 +47,8 @@ class OpenAIResponses:
     call_id_path = ".call_id"
     result_id_path = ""
     arguments_path = ".arguments"
+    marks_tools = False
+    text_part = "input_text"
     own_fields = frozenset(_HOUSEKEEPING)
 
     def describe(self, tier: Tier, value: Json) -> Described:

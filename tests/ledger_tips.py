@@ -58,8 +58,8 @@ def tip_of(
 HEAD = b"h" * 32
 
 
-def put(ledger: Ledger, tip: Tip, head: bytes = HEAD) -> Tip:
-    ledger.record(tip, links_of(tip.sent + tip.produced), head)
+def put(ledger: Ledger, tip: Tip, head: bytes = HEAD, kin: bytes = b"") -> Tip:
+    ledger.record(tip, links_of(tip.sent + tip.produced), head, kin)
     return tip
 
 

@@ -42,6 +42,10 @@ class Upstream:
     """Overrides the gateway's policy."""
     billing_block: str = "pin"
     """What to do with a client's per-request billing block in the system prompt: pin or leave."""
+    provider: str = ""
+    """Whose rules its cache follows (``standfast providers``); empty: known by the host of the URL, or none."""
+    breakpoints: str = "plan"
+    """Who sets cache breakpoints: plan (Standfast, with respect for the client's) or client."""
 
     def takes_model(self, model: str) -> bool:
         """Whether a request for this model may go here."""
@@ -70,6 +74,14 @@ class Settings:
     shutdown_timeout: float = _setting(30.0, "Seconds that running responses get at shutdown.")
     budget_ms: float = _setting(
         5.0, "Milliseconds of planning per 100 KB of body (of 1 MB at least); over it the original goes out."
+    )
+    providers_file: Path = _setting(Path, "Facts of your own about providers (docs/providers.md).")
+    price_profile: str = _setting("", "Prices to count with, instead of each provider's own (standfast providers).")
+    provider_diagnostics: bool = _setting(
+        False, "Ask providers that can for their own diagnosis of a miss; adds a field to the request."
+    )
+    fan_out_wait: float = _setting(
+        5.0, "Seconds that a request waits for the response of a sibling with the same new prefix to begin; 0: none."
     )
     state_dir: Path = _setting(_state_dir, "Folder of the ledger and the models.")
     ledger: str = _setting("sqlite", "sqlite (survives restarts, shared by workers) or memory.")
@@ -180,7 +192,7 @@ def _upstream(row: Any, index: int, path: Path | None) -> Upstream:
     where = f"{path}: upstream {index + 1}"
     if not isinstance(row, dict) or not isinstance(row.get("url"), str):
         raise ConfigError(f"{where}: needs a url")
-    if unknown := sorted(set(row) - {"name", "url", "models", "path", "policy", "billing_block"}):
+    if unknown := sorted(set(row) - _UPSTREAM_KEYS):
         raise ConfigError(f"{where}: unknown key {unknown[0]!r}")
     base = upstream_from_url(row["url"], str(row.get("name", "")))
     prefix = str(row.get("path", "")).rstrip("/")
@@ -190,12 +202,17 @@ def _upstream(row: Any, index: int, path: Path | None) -> Upstream:
     block = row.get("billing_block", base.billing_block)
     if block not in ("pin", "leave"):
         raise ConfigError(f"{where}: billing_block is pin or leave, not {block!r}")
+    breakpoints = row.get("breakpoints", "plan")
+    if breakpoints not in ("plan", "client"):
+        raise ConfigError(f"{where}: breakpoints is plan or client, not {breakpoints!r}")
     models = row.get("models", ())
     if not isinstance(models, list | tuple) or not all(isinstance(m, str) for m in models):
         raise ConfigError(f"{where}: models is a list of patterns")
-    return Upstream(base.name, base.url, tuple(models), prefix, policy, block)
+    provider = str(row.get("provider", ""))
+    return Upstream(base.name, base.url, tuple(models), prefix, policy, block, provider, breakpoints)
 
 
+_UPSTREAM_KEYS = {f.name for f in fields(Upstream)}
 _TRUTH = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 
 _CHOICES = {"policy": (FORM,), "ledger": ("sqlite", "memory"), "log_level": ("debug", "info", "warning", "error")}

@@ -61,6 +61,43 @@ class Finished(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class Judged(Event):
+    """The verdict on a request whose response is complete: a full hit, or why not, and what it cost."""
+
+    upstream: str
+    dialect: str
+    model: str
+    tenant: str
+    """First 8 bytes of the caller's keyed digest, in hex."""
+    session: str
+    """Likewise of the lineage."""
+    hit: bool
+    cause: str | None
+    path: str | None
+    repaired: bool
+    attainable_tokens: int
+    expected_tokens: int | None
+    """Cached tokens that the rules of the provider's cache foresaw; None where they are not known."""
+    prompt_tokens: int | None
+    cached_tokens: int | None
+    """Both as the upstream told them."""
+    lost_tokens: int
+    since: float | None
+    """Unix seconds at which this session first lost to this cause."""
+    finding: str | None
+    """The provider's own diagnosis, where it was asked."""
+    agrees: bool | None
+    """Whether it names the same place as we do."""
+    currency: str
+    """Empty: in uncached input tokens, for want of a price."""
+    paid: float
+    without_cache: float
+    perfect: float
+    """What a perfect cache would have left to pay."""
+    lost_money: float
+
+
+@dataclass(frozen=True, slots=True)
 class EngineRestarted(Event):
     """The embedded engine's process died and was started again."""
 

@@ -10,30 +10,33 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import msgspec
 
+from standfast.caching import Asked, Caching, Outlook, bill_of, misplaced
 from standfast.errors import OverBudget, RequestError, StandfastError, place
-from standfast.events import Event, FailedOpen, Observer, Planned, nobody
+from standfast.events import Event, FailedOpen, Judged, Observer, Planned, nobody
 from standfast.ledger import Ledger
 from standfast.ledger.firsts import FirstForms
 from standfast.policy import NO_OPTIONS, Leave, Options, Policy
 from standfast.prompt import canonical, lineage
 from standfast.prompt.bookmarks import Bookmarks, Place
-from standfast.prompt.causes import Repair
+from standfast.prompt.diagnosis import Diagnosis
 from standfast.prompt.dialects import DIALECTS
-from standfast.prompt.drift import Drift
+from standfast.prompt.dialects.base import Dialect
 from standfast.prompt.fingerprint import Chain, link, record
 from standfast.prompt.items import Items
-from standfast.prompt.measure import Tokens, apportion, measure
+from standfast.prompt.measure import apportion, measure
 from standfast.prompt.mended import Carried, Mended
 from standfast.prompt.model import Head, Item, Sent, Tier, Tip
 from standfast.prompt.render import render
 from standfast.prompt.repair import mend
 from standfast.prompt.replies import Reply
 from standfast.prompt.request import Request, bookmark, read, scope
+from standfast.providers.rules import Rules
+from standfast.verdict import Evidence, Verdict, attainable, judge
 
 logger = logging.getLogger("standfast.turn")
 
@@ -55,48 +58,16 @@ class Arrival:
     """Unix seconds."""
     request_id: str
     options: Options = NO_OPTIONS
+    provider: str = ""
+    """Whose rules the upstream's cache follows; empty if that is not known."""
+    breakpoints: bool = True
+    """Whether cache breakpoints may be set."""
+    asks: bool = False
+    """Whether the provider may be asked for its own diagnosis."""
     pin_billing: bool = True
     """Whether a per-request billing block may be sent as it was first sent."""
     reference: Tip | None = None
     """Compare with this request if the ledger knows none that this one continues (``explain``)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Diagnosis:
-    """What a request shares with what was sent before, and what kept it from sharing more."""
-
-    drifts: tuple[Drift, ...] = ()
-    tokens: Tokens = field(default_factory=Tokens)
-    resumed: bool = False
-
-    @property
-    def primary(self) -> Drift | None:
-        """The first drift in render order: the one that ends the shared prefix."""
-        return self.drifts[0] if self.drifts else None
-
-    @property
-    def cause(self) -> str | None:
-        return self.primary.cause if self.primary else None
-
-    @property
-    def path(self) -> str | None:
-        return self.primary.path if self.primary else None
-
-    @property
-    def repair(self) -> Repair:
-        return self.primary.repair if self.primary else Repair.NONE
-
-    @property
-    def repaired(self) -> bool:
-        return bool(self.drifts) and all(d.repaired for d in self.drifts)
-
-    @property
-    def attainable_tokens(self) -> int:
-        return self.tokens.attainable
-
-    @property
-    def lost_tokens(self) -> int:
-        return self.tokens.lost if self.drifts else 0
 
 
 @dataclass(slots=True)
@@ -109,9 +80,17 @@ class Plan:
     stream: bool
     diagnosis: Diagnosis
     tip: Tip | None = None
+    outlook: Outlook | None = None
+    """What the upstream's cache should do with it; None where its provider is not known."""
+    follows: bytes = b""
+    """Id of the request whose prefix it shares; empty if there is none."""
+    headers: tuple[tuple[str, str], ...] = ()
+    """To be sent unless the client sends its own."""
+    verdict: Verdict | None = None
+    """Given once the response has ended."""
     _request: Request | None = None
     _mended: Mended | None = None
-    _head: bytes = b""
+    _heads: tuple[bytes, ...] = ()
 
     @property
     def changed(self) -> bool:
@@ -144,12 +123,15 @@ class Turns:
         clock: Callable[[], float] = time.perf_counter,
         budget_ms: float = 5.0,
         observe: Observer = nobody,
+        rules_of: Callable[[str, str], Rules] | None = None,
         memory_bytes: int = 128 << 20,
     ) -> None:
         self._ledger = ledger
         self._clock = clock
         self._budget = budget_ms / 1000
         self._observe = observe
+        self._rules_of = rules_of
+        self._caching = Caching()
         self._items = Items(memory_bytes // 2)
         self._places = Bookmarks(memory_bytes // 2)
 
@@ -174,9 +156,9 @@ class Turns:
         place = self._places.find(key, dialect.name, arrival.body)
         request = read(arrival.body, dialect, key, self._items, place.bookmark if place else None)
         self._check(deadline, "reading")
-        head = link(key, f"head\0{dialect.name}\0{len(request.head.system)}\0".encode(), request.head.tool_set)
+        heads = _heads(key, request)
         looked_up = self._clock()
-        reference, continues = self._reference(request, head)
+        reference, continues = self._reference(request, heads)
         if arrival.reference and not continues:
             reference, continues = arrival.reference, True
         deadline += self._clock() - looked_up  # reading a session back from disk is no work that grows with the body
@@ -192,22 +174,49 @@ class Turns:
             continues=continues,
         )
         self._check(deadline, "repairing")
-        body = render(request, mended)
+        asked = Asked(request, mended, reference, leave, arrival.now, continues, arrival.asks)
+        outlook = self._look_ahead(arrival, asked, heads[0])
+        body = render(request, asked.mended)
         tokens = measure(request, mended, reference)
         self._check(deadline, "rendering")
-        tip = self._remember(arrival, request, mended, reference, key, head)
-        diagnosis = Diagnosis(apportion(request, mended.drifts, tokens), tokens, request.resumed > 0)
-        return Plan(arrival, body, request.head.model, _streams(request), diagnosis, tip, request, mended, head)
+        tip = self._remember(arrival, request, mended, reference, key, heads, outlook)
+        drifts = [*apportion(request, mended.drifts, tokens), *misplaced(asked, outlook)]
+        diagnosis = Diagnosis(tuple(drifts), tokens, request.resumed > 0)
+        follows = reference.id if reference else b""
+        plan = Plan(arrival, body, request.head.model, _streams(request), diagnosis, tip, outlook, follows)
+        plan.headers = tuple(asked.headers)
+        plan._request, plan._mended, plan._heads = request, mended, heads
+        return plan
 
-    def _reference(self, request: Request, head: bytes) -> tuple[Tip | None, bool]:
-        """The request that this one continues (True), else one that begins with the same tools and system (False)."""
+    def _look_ahead(self, arrival: Arrival, asked: Asked, head: bytes) -> Outlook | None:
+        """What the upstream's cache will do; sets marks, key and question where there is leave."""
+        if self._rules_of is None or not arrival.provider:
+            return None
+        rules = self._rules_of(arrival.provider, asked.request.head.model)
+        outlook = self._caching.look_ahead(asked, rules, breakpoints=arrival.breakpoints)
+        self._caching.affinity(asked, rules, head)
+        self._caching.question(asked, rules)
+        return outlook
+
+    def _reference(self, request: Request, heads: Sequence[bytes]) -> tuple[Tip | None, bool]:
+        """The request that this one continues (True), else one with the same tools or system prompt (False)."""
         depth, tips = self._ledger.tips_at(request.links)
         if depth and (tip := lineage.choose(request, depth, tips)):
             return tip, True
-        return lineage.choose(request, 0, self._ledger.tips_of_head(head)), False
+        for head in heads:
+            if tip := lineage.choose(request, 0, self._ledger.tips_of_head(head)):
+                return tip, False
+        return None, False
 
     def _remember(
-        self, arrival: Arrival, request: Request, mended: Mended, reference: Tip | None, key: bytes, head: bytes
+        self,
+        arrival: Arrival,
+        request: Request,
+        mended: Mended,
+        reference: Tip | None,
+        key: bytes,
+        heads: tuple[bytes, ...],
+        outlook: Outlook | None,
     ) -> Tip:
         identity = link(key, b"tip\0", f"{arrival.request_id}\0{arrival.now}".encode())[:16]
         tip = Tip(
@@ -215,32 +224,52 @@ class Turns:
             reference.lineage if reference and mended.shared else identity,
             arrival.now,
             request.dialect.name,
-            _as_sent(request.head, mended),
+            _as_sent(request.dialect, request.head, mended),
             tuple(mended.sent),
             fingerprint=record(key, request.dialect.name, request.head, request.end, len(request.links)),
+            entries=outlook.expected.entries if outlook else (),
         )
-        self._ledger.record(tip, request.links, head)
+        self._ledger.record(tip, request.links, *heads)
         if mark := bookmark(request):
             drifts = tuple(d for d in mended.drifts if d.tier is Tier.MESSAGES and d.repaired)
             self._places.keep(key, request.dialect.name, Place(mark, tip.id, arrival.policy, mended.ids, drifts))
         return tip
 
     def learn(self, plan: Plan, reply: Reply) -> None:
-        """Remember what the model wrote, in its own bytes. Never raises."""
-        request, tip = plan._request, plan.tip
-        if request is None or tip is None or not reply.complete or not reply.produced:
+        """Remember what the model wrote, in its own bytes, and judge the request by its usage. Never raises."""
+        if plan._request is None or plan.tip is None:
             return
         try:
-            key = scope(plan.arrival.tenant, plan.arrival.upstream)
-            chain = Chain(key, request.end, request.calls.copy(), request.token)
-            produced = []
-            for wire in reply.produced:
-                item = self._items.get(request.dialect, Tier.MESSAGES, wire)
-                produced.append(Sent((item,), chain.fold((item,), 0).links))
-            plan.tip = replace(tip, produced=tuple(produced))
-            self._ledger.record(plan.tip, request.links, plan._head)
+            if reply.complete:
+                plan.verdict = self._judge(plan, reply)
+                plan.tip = replace(plan.tip, produced=self._produced(plan._request, plan, reply))
+                plan.tip = replace(plan.tip, response_id=reply.response_id or "")
+            else:
+                plan.tip = replace(plan.tip, entries=())  # nobody knows what of it the provider kept
+            self._ledger.record(plan.tip, plan._request.links, *plan._heads)
         except Exception as error:  # fail open: the response is the client's, whatever we can learn from it
             self._failed(plan.arrival, "learn", error)
+
+    def _produced(self, request: Request, plan: Plan, reply: Reply) -> tuple[Sent, ...]:
+        chain = Chain(
+            scope(plan.arrival.tenant, plan.arrival.upstream), request.end, request.calls.copy(), request.token
+        )
+        items = [self._items.get(request.dialect, Tier.MESSAGES, wire) for wire in reply.produced]
+        return tuple(Sent((item,), chain.fold((item,), 0).links) for item in items)
+
+    def _judge(self, plan: Plan, reply: Reply) -> Verdict:
+        outlook, usage = plan.outlook, reply.usage
+        gap = self._caching.compare(outlook, usage, plan.arrival.now) if outlook and usage else None
+        seen = Evidence(plan.diagnosis, outlook, usage, reply.finding, gap)
+        bill = bill_of(outlook, usage, attainable(seen)) if outlook and usage else None
+        verdict = judge(seen, bill)
+        if plan.tip is not None and verdict.cause is not None and not verdict.hit:
+            key = scope(plan.arrival.tenant, plan.arrival.upstream)
+            name = link(key, b"since\0", plan.tip.lineage + verdict.cause.encode())
+            first = self._ledger.keep_first(name, repr(plan.arrival.now).encode())
+            verdict = replace(verdict, since=float(first))
+        self._notify(_judged(plan, verdict))
+        return verdict
 
     def _check(self, deadline: float, stage: str) -> None:
         if self._clock() > deadline:
@@ -265,9 +294,20 @@ class Turns:
         )  # fmt: skip
 
 
-def _as_sent(head: Head, mended: Mended) -> Head:
+def _heads(key: bytes, request: Request) -> tuple[bytes, ...]:
+    """Names under which a request is found by its tools, and by its system prompt."""
+    head = request.head
+    of = f"\0{request.dialect.name}\0{len(head.system)}\0".encode()
+    names = [link(key, b"head" + of, head.tool_set)]
+    if head.system:
+        names.append(link(key, b"system" + of, head.system_text))
+    return tuple(names)
+
+
+def _as_sent(dialect: Dialect, head: Head, mended: Mended) -> Head:
     """The head as it goes out; the client's own if nothing in it was changed, so that sessions share it."""
-    routes = {name: mended.fields.get(name, value) for name, value in head.routes.items()}
+    names = [name for name in dialect.routes if name in head.routes or name in mended.fields]
+    routes = {name: mended.fields.get(name) or head.routes[name] for name in names}
     if mended.tools is head.tools and mended.system is head.system and routes == head.routes:
         return head
     return replace(head, tools=mended.tools, system=mended.system, routes=routes)
@@ -285,6 +325,35 @@ def _carried(request: Request, place: Place | None, reference: Tip | None, polic
     if not request.resumed or policy is Policy.OBSERVE:
         return None
     return Carried(request.resumed, reference.sent, place.ids, place.drifts)
+
+
+def _judged(plan: Plan, verdict: Verdict) -> Judged:
+    arrival, bill = plan.arrival, verdict.bill
+    return Judged(
+        arrival.request_id,
+        upstream=arrival.upstream,
+        dialect=arrival.dialect,
+        model=plan.model,
+        tenant=arrival.tenant[:8].hex(),
+        session=plan.tip.lineage[:8].hex() if plan.tip else "",
+        hit=verdict.hit,
+        cause=verdict.cause,
+        path=verdict.path,
+        repaired=verdict.repaired,
+        attainable_tokens=verdict.attainable_tokens,
+        expected_tokens=verdict.expected_tokens,
+        prompt_tokens=verdict.prompt_tokens,
+        cached_tokens=verdict.cached_tokens,
+        lost_tokens=verdict.lost_tokens,
+        since=verdict.since,
+        finding=verdict.finding,
+        agrees=verdict.agrees,
+        currency=bill.currency if bill else "",
+        paid=bill.paid if bill else 0.0,
+        without_cache=bill.without_cache if bill else 0.0,
+        perfect=bill.perfect if bill else 0.0,
+        lost_money=verdict.lost_money,
+    )
 
 
 def _streams(request: Request) -> bool:

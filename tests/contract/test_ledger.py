@@ -13,7 +13,7 @@ from standfast.ledger import Ledger
 from standfast.ledger.check import check
 from standfast.ledger.memory import MemoryLedger
 from standfast.ledger.sqlite import SqliteLedger
-from standfast.prompt.model import Link, Sent, Tip
+from standfast.prompt.model import Entry, Link, Sent, Tip
 
 
 class Elsewhere:
@@ -25,8 +25,8 @@ class Elsewhere:
         self.tips_at, self.tips_of_head, self.tip = self.reader.tips_at, self.reader.tips_of_head, self.reader.tip
         self.first = self.reader.first
 
-    def record(self, tip: Tip, links: Sequence[Link], head: bytes) -> None:
-        self.writer.record(tip, links, head)
+    def record(self, tip: Tip, links: Sequence[Link], head: bytes, kin: bytes = b"") -> None:
+        self.writer.record(tip, links, head, kin)
         self.writer.flush()
 
     def keep_first(self, name: bytes, value: bytes) -> bytes:
@@ -92,6 +92,23 @@ class TestContract:
         assert ledger.tips_at(links_of(sent(words("a b r x")))) == (3, [right])
         assert ledger.tips_at(links_of(sent(words("a b y")))) == (2, [right, left, first])
         assert ledger.tips_at(links_of(sent(words("a y")))) == (1, [right, left, first])
+
+    def test_found_by_head_and_by_kin(self, ledger: Ledger) -> None:
+        first = put(ledger, tip_of(1, words("a"), lineage=b"L"), kin=b"k" * 32)
+        second = put(ledger, tip_of(2, words("b"), lineage=b"M"), head=b"i" * 32, kin=b"k" * 32)
+        assert ledger.tips_of_head(b"k" * 32) == [second, first]
+        assert ledger.tips_of_head(HEAD) == [first]
+        answered = put(ledger, replace(first, response_id="msg_1"), kin=b"k" * 32)
+        assert ledger.tips_of_head(b"k" * 32) == [second, answered]
+        moved = put(ledger, answered, kin=b"l" * 32)
+        assert ledger.tips_of_head(b"l" * 32) == ledger.tips_of_head(HEAD) == [moved]
+        assert ledger.tips_of_head(b"k" * 32) == [second]
+
+    def test_what_the_provider_holds_is_remembered(self, ledger: Ledger) -> None:
+        entries = (Entry(3, "1h", 1.5), Entry(7, "", float("inf")))
+        tip = put(ledger, replace(tip_of(1, words("a b")), entries=entries, response_id="résp_1"))
+        assert ledger.tip(tip.id) == tip
+        assert ledger.tips_of_head(HEAD)[0].entries == entries
 
     def test_interleaved_sessions_that_share_a_head(self, ledger: Ledger) -> None:
         ones, twos = [], []

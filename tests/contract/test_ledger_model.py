@@ -17,6 +17,10 @@ from standfast.ledger.memory import MemoryLedger
 from standfast.ledger.sqlite import SqliteLedger
 from standfast.prompt.model import Link, Tip
 
+Names = tuple[bytes, bytes]
+NAMES = st.sampled_from([(head, kin) for head in (b"1", b"2") for kin in (b"", b"k")])
+"""Head and kin of a request."""
+
 
 class Machine(RuleBasedStateMachine):
     """Against a model that keeps everything in a list."""
@@ -25,34 +29,34 @@ class Machine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.model: dict[int, tuple[Tip, list[Link], bytes]] = {}
+        self.model: dict[int, tuple[Tip, list[Link], Names]] = {}
         self.firsts: dict[bytes, bytes] = {}
         self.clock = 0
         self.ledger: Ledger = MemoryLedger(16 * MB)
 
-    @rule(path=paths, produced=st.integers(0, 2), late=st.booleans(), head=st.sampled_from([b"1", b"2"]))
-    def record(self, path: list[bytes], produced: int, late: bool, head: bytes) -> None:
+    @rule(path=paths, produced=st.integers(0, 2), late=st.booleans(), names=NAMES)
+    def record(self, path: list[bytes], produced: int, late: bool, names: Names) -> None:
         self.clock += 1
         at = self.clock - 3.5 if late else float(self.clock)
         lineage = path[0] if path else b"none"
-        self._put(tip_of(self.clock, path, lineage=lineage, at=at, produced=min(produced, len(path))), head)
+        self._put(tip_of(self.clock, path, lineage=lineage, at=at, produced=min(produced, len(path))), names)
 
     @precondition(lambda self: self.model)
     @rule(data=st.data(), more=paths)
     def extend(self, data: st.DataObject, more: list[bytes]) -> None:
-        old, _, head = self.model[data.draw(st.sampled_from(sorted(self.model)))]
+        old, _, names = self.model[data.draw(st.sampled_from(sorted(self.model)))]
         self.clock += 1
         path = [unit.items[0].wire for unit in old.sent + old.produced] + more
-        self._put(tip_of(self.clock, path, lineage=old.lineage), head)
+        self._put(tip_of(self.clock, path, lineage=old.lineage), names)
 
     @precondition(lambda self: self.model)
-    @rule(data=st.data(), path=paths, keep=st.booleans())
-    def again(self, data: st.DataObject, path: list[bytes], keep: bool) -> None:
+    @rule(data=st.data(), path=paths, keep=st.booleans(), moved=st.none() | NAMES)
+    def again(self, data: st.DataObject, path: list[bytes], keep: bool, moved: Names | None) -> None:
         id = data.draw(st.sampled_from(sorted(self.model)))
-        old, _, head = self.model[id]
+        old, _, names = self.model[id]
         if keep:
             path = [unit.items[0].wire for unit in old.sent + old.produced] + path
-        self._put(tip_of(id, path, lineage=old.lineage, at=old.at), head)
+        self._put(tip_of(id, path, lineage=old.lineage, at=old.at), moved or names)
 
     @rule(path=paths)
     def look(self, path: list[bytes]) -> None:
@@ -62,10 +66,10 @@ class Machine(RuleBasedStateMachine):
         passing = [tip for tip, its, _ in rows if its[:depth] == links[:depth]] if depth else []
         assert self.ledger.tips_at(links) == (depth, self._newest(passing))
 
-    @rule(head=st.sampled_from([b"1", b"2"]))
+    @rule(head=st.sampled_from([b"1", b"2", b"k"]))
     def look_at_head(self, head: bytes) -> None:
         assert self.ledger.tips_of_head(head) == self._newest(
-            [tip for tip, _, its in self.model.values() if its == head]
+            [tip for tip, _, its in self.model.values() if head in its]
         )
 
     @precondition(lambda self: self.model)
@@ -83,9 +87,9 @@ class Machine(RuleBasedStateMachine):
         assert isinstance(self.ledger, MemoryLedger)
         assert self.ledger.size == 0  # everything counted was counted back
 
-    def _put(self, tip: Tip, head: bytes) -> None:
-        put(self.ledger, tip, head)
-        self.model[int(tip.id)] = (tip, links_of(tip.sent + tip.produced), head)
+    def _put(self, tip: Tip, names: Names) -> None:
+        put(self.ledger, tip, *names)
+        self.model[int(tip.id)] = (tip, links_of(tip.sent + tip.produced), names)
 
     @staticmethod
     def _newest(tips: list[Tip]) -> list[Tip]:

@@ -60,9 +60,9 @@ class FaultyLedger(MemoryLedger):
         self.countdown.tick()
         return super().keep_first(name, value)
 
-    def record(self, tip: Tip, links: Sequence[Link], head: bytes) -> None:
+    def record(self, tip: Tip, links: Sequence[Link], head: bytes, kin: bytes = b"") -> None:
         self.countdown.tick()
-        super().record(tip, links, head)
+        super().record(tip, links, head, kin)
 
 
 _ERRORS = (Fault, MemoryError, RecursionError, KeyError, OSError, UnicodeError)

@@ -35,7 +35,7 @@ def reply(*produced: Any, complete: bool = True) -> Reply:
 
 def test_the_public_names() -> None:
     assert sorted(turn.__all__) == NAMES
-    assert all(getattr(turn, name).__module__ == "standfast.turn" for name in NAMES)
+    assert all(hasattr(turn, name) for name in NAMES)
 
 
 # Failing open

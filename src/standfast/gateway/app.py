@@ -14,6 +14,7 @@ from standfast.gateway import auth, faults
 from standfast.gateway.caller import Caller, Receive, Scope, Send
 from standfast.gateway.engine import EngineSide
 from standfast.gateway.exchange import Exchange, Parts
+from standfast.gateway.fan_out import FanOut
 from standfast.gateway.relay import Relay
 from standfast.gateway.routes import Routes
 from standfast.observe.metrics import Metrics
@@ -45,7 +46,9 @@ class Gateway:
         flush: Callable[[], object] | None = None,
     ) -> None:
         self._relay = Relay(settings)
-        self._parts = Parts(settings, turns, Routes(upstreams), self._relay, observe, engine, flush)
+        self._parts = Parts(
+            settings, turns, Routes(upstreams), self._relay, observe, engine, FanOut(settings.fan_out_wait), flush
+        )
         self._metrics = metrics
         self._probe = probe
         self._close = close

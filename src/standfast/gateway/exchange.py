@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 
 import aiohttp
 
@@ -18,6 +19,7 @@ from standfast.gateway import auth, faults, headers, routes
 from standfast.gateway.answer import Answer
 from standfast.gateway.caller import Caller, Cut, Gone, Receive, Scope, Send
 from standfast.gateway.engine import EngineSide, Seat
+from standfast.gateway.fan_out import FanOut
 from standfast.gateway.headers import Pair, value_of
 from standfast.gateway.record import Record
 from standfast.gateway.relay import Relay
@@ -39,6 +41,7 @@ class Parts:
     relay: Relay
     observe: Observer
     engine: EngineSide | None
+    fan_out: FanOut
     flush: Callable[[], object] | None = None
     """Given where several workers share the ledger: makes what was learned visible to all of them."""
 
@@ -150,6 +153,10 @@ class Exchange:
         self._record.plan = plan = self._plan(route.upstream, leave, body)
         sent = body if plan is None else plan.body
         with ExitStack() as places:
+            if plan is not None and self._parts.engine_at(route.upstream) is None:
+                await self._parts.fan_out.hold(plan)
+                places.callback(self._parts.fan_out.began, plan)
+                self._record.on_first = partial(self._parts.fan_out.began, plan)
             seat = self._take_seat(places, route, sent, plan)
             response = await self._ask(route, sent if seat is None else seat.body, leave.policy, own=seat is not None)
             try:
@@ -171,6 +178,9 @@ class Exchange:
                     tenant=auth.tenant(self._headers),
                     policy=leave.policy,
                     options=leave.options,
+                    provider=upstream.provider,
+                    breakpoints=upstream.breakpoints == "plan",
+                    asks=self._parts.settings.provider_diagnostics,
                     now=time.time(),
                     request_id=self._record.request_id,
                     pin_billing=upstream.billing_block == "pin",
@@ -195,7 +205,9 @@ class Exchange:
     async def _ask(self, route: routes.Route, body: bytes, policy: Policy, *, own: bool) -> aiohttp.ClientResponse:
         # Uncompressed, so that usage can be read; under "off" nothing is touched.
         identity = own or policy is not Policy.OFF
-        out = headers.to_upstream(self._headers, length=len(body), identity=identity)
+        plan = self._record.plan
+        came = headers.with_ours(self._headers, plan.headers) if plan else self._headers
+        out = headers.to_upstream(came, length=len(body), identity=identity)
         return await self._parts.relay.send(route.upstream.name, self._method, route.url, out, body, patient=own)
 
     async def _refuse(self, error: Exception) -> None:

@@ -22,6 +22,7 @@ _HOP_BY_HOP = frozenset(
         b"upgrade",
     }
 )
+_LISTS = frozenset({b"anthropic-beta"})
 # The client library writes Host and, for a body of unknown length, the framing. Expect was answered by our server.
 _WRITTEN_BY_US = frozenset({b"host", b"expect"})
 
@@ -29,6 +30,19 @@ _WRITTEN_BY_US = frozenset({b"host", b"expect"})
 def value_of(headers: Iterable[Pair], name: bytes) -> bytes | None:
     """The first value of a header; names are lower case."""
     return next((value for key, value in headers if key == name), None)
+
+
+def with_ours(headers: Sequence[Pair], ours: Sequence[tuple[str, str]]) -> list[Pair]:
+    """The caller's headers and those of ours that it does not send; what is a list gets ours behind its own."""
+    out = list(headers)
+    for name, value in ours:
+        key, text = name.lower().encode("latin-1"), value.encode("latin-1")
+        i = next((i for i, (known, _) in enumerate(out) if known == key), None)
+        if i is None:
+            out.append((key, text))
+        elif key in _LISTS and text not in [word.strip() for word in out[i][1].split(b",")]:
+            out[i] = (key, out[i][1] + b"," + text)
+    return out
 
 
 def to_upstream(headers: Sequence[Pair], *, length: int | None, identity: bool) -> list[tuple[str, str]]:

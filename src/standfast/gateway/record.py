@@ -42,6 +42,8 @@ class Record:
         self.status = 0
         self.whole = False
         """The response came to its end."""
+        self.on_first: Callable[[], object] = lambda: None
+        """Called at the first byte of the response."""
 
     def begin_reply(self, status: int, *, streaming: bool, readable: bool) -> None:
         """A response to a conversation begins. ``readable``: it is not compressed."""
@@ -56,6 +58,7 @@ class Record:
         """A piece of the response has been relayed."""
         if self._first is None:
             self._first = time.perf_counter()
+            self.on_first()
         if self._reader is None:
             return
         try:

@@ -23,7 +23,7 @@ class Ledger(Protocol):
         ...
 
     def tips_of_head(self, head: bytes) -> list[Tip]:
-        """Requests recorded with this head name (tools and system), newest first, at most 8."""
+        """Requests recorded with this name as head or kin, newest first, at most 8."""
         ...
 
     def tip(self, id: bytes) -> Tip | None:
@@ -38,8 +38,9 @@ class Ledger(Protocol):
         """Record value under name unless something is there; returns what is there now."""
         ...
 
-    def record(self, tip: Tip, links: Sequence[Link], head: bytes) -> None:
-        """Remember a request. links are all links of its chain (as passed to tips_at); head names its head.
+    def record(self, tip: Tip, links: Sequence[Link], head: bytes, kin: bytes = b"") -> None:
+        """Remember a request. links are all links of its chain (as passed to tips_at); head names its head,
+        and kin, if given, is another name under which tips_of_head finds it.
 
         Recording a tip of the same id again replaces it (its response has come).
         """

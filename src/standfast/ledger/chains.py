@@ -44,11 +44,11 @@ def longest_known(links: Sequence[Link], is_known: Callable[[Link], bool]) -> in
 class Entry:
     """A recorded request."""
 
-    __slots__ = ("cell", "cost", "end", "head", "order", "tick", "tip")
+    __slots__ = ("cell", "cost", "end", "names", "order", "tick", "tip")
 
-    def __init__(self, tip: Tip, head: bytes, order: tuple[float, int]) -> None:
+    def __init__(self, tip: Tip, names: tuple[bytes, ...], order: tuple[float, int]) -> None:
         self.tip = tip
-        self.head = head
+        self.names = names
         self.order = order
         """Greater is newer: its time, then the order of recording."""
         self.end: Run | None = None

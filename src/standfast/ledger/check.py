@@ -61,13 +61,13 @@ class _Check:
         return stored
 
     def _tips(self) -> None:
-        for number, id, lineage, head, record in self._sql("SELECT num, id, lineage, head, record FROM tips"):
+        for number, id, lineage, head, kin, record in self._sql("SELECT num, id, lineage, head, kin, record FROM tips"):
             try:
                 tip = unseal(record)
             except Damaged:
                 self._wrong.append(f"request {id.hex()}: damaged")
                 continue
-            if (tip.id, tip.head_name) != (id, head):
+            if (tip.id, tip.head_name, tip.kin_name) != (id, head, kin):
                 self._wrong.append(f"request {id.hex()}: its record is of another")
             self._refs.update(tip.pages())
             self._hang(number, lineage, tip)

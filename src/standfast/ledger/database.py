@@ -14,7 +14,7 @@ from standfast.errors import LedgerError
 
 log = logging.getLogger(__name__)
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 _APPLICATION = 0x53464C47  # "SFLG"
 _BUSY_SECONDS = 5.0
 
@@ -23,9 +23,10 @@ CREATE TABLE blobs(digest BLOB PRIMARY KEY, kind INTEGER NOT NULL, refs INTEGER 
     data BLOB NOT NULL);
 CREATE TABLE lineages(num INTEGER PRIMARY KEY AUTOINCREMENT, id BLOB NOT NULL UNIQUE);
 CREATE TABLE tips(num INTEGER PRIMARY KEY AUTOINCREMENT, id BLOB NOT NULL UNIQUE, lineage INTEGER NOT NULL,
-    head BLOB NOT NULL, at REAL NOT NULL, record BLOB NOT NULL);
+    head BLOB NOT NULL, kin BLOB NOT NULL, at REAL NOT NULL, record BLOB NOT NULL);
 CREATE INDEX tips_by_lineage ON tips(lineage, at, num);
 CREATE INDEX tips_by_head ON tips(head, at, num);
+CREATE INDEX tips_by_kin ON tips(kin, at, num);
 CREATE TABLE nodes(link BLOB NOT NULL, lineage INTEGER NOT NULL, refs INTEGER NOT NULL,
     PRIMARY KEY(link, lineage)) WITHOUT ROWID;
 CREATE TABLE firsts(num INTEGER PRIMARY KEY, name BLOB NOT NULL UNIQUE, value BLOB NOT NULL, seal BLOB NOT NULL);
@@ -33,7 +34,7 @@ CREATE TABLE firsts(num INTEGER PRIMARY KEY, name BLOB NOT NULL UNIQUE, value BL
 _PROBES = (
     "SELECT digest, kind, refs, size, data FROM blobs LIMIT 1",
     "SELECT num, id FROM lineages LIMIT 1",
-    "SELECT num, id, lineage, head, at, record FROM tips ORDER BY num DESC LIMIT 1",
+    "SELECT num, id, lineage, head, kin, at, record FROM tips ORDER BY num DESC LIMIT 1",
     "SELECT link, lineage, refs FROM nodes LIMIT 1",
     "SELECT num, name, value, seal FROM firsts LIMIT 1",
 )

@@ -26,7 +26,7 @@ class _First:
 
 
 class _Heads:
-    """Entries by the name of their head."""
+    """Entries by each of their names."""
 
     def __init__(self) -> None:
         self._named: dict[bytes, tuple[set[Entry], Newest]] = {}
@@ -36,24 +36,37 @@ class _Heads:
         return found[1] if found else []
 
     def add(self, entry: Entry) -> None:
-        entries, newest = self._named.setdefault(entry.head, (set(), Newest()))
+        for name in entry.names:
+            self._add(name, entry)
+
+    def replace(self, old: Entry, entry: Entry) -> None:
+        for name in old.names:
+            entries, newest = self._named[name]
+            if name in entry.names and newest.swap(old, entry):
+                entries.remove(old)
+                entries.add(entry)
+                continue
+            self._remove(name, old)
+            if name in entry.names:
+                self._add(name, entry)
+        for name in entry.names:
+            if name not in old.names:
+                self._add(name, entry)
+
+    def remove(self, entry: Entry) -> None:
+        for name in entry.names:
+            self._remove(name, entry)
+
+    def _add(self, name: bytes, entry: Entry) -> None:
+        entries, newest = self._named.setdefault(name, (set(), Newest()))
         entries.add(entry)
         newest.add(entry)
 
-    def replace(self, old: Entry, entry: Entry) -> None:
-        entries, newest = self._named.get(old.head, (set(), Newest()))
-        if old.head == entry.head and newest.swap(old, entry):
-            entries.remove(old)
-            entries.add(entry)
-        else:
-            self.remove(old)
-            self.add(entry)
-
-    def remove(self, entry: Entry) -> None:
-        entries, newest = self._named[entry.head]
+    def _remove(self, name: bytes, entry: Entry) -> None:
+        entries, newest = self._named[name]
         entries.remove(entry)
         if not entries:
-            del self._named[entry.head]
+            del self._named[name]
         elif newest.take(entry):
             newest.refill(entries)
 
@@ -131,7 +144,7 @@ class MemoryLedger:
             self._own_bytes += _FIRST_COST + len(name) + len(value)
             self._fit()
 
-    def record(self, tip: Tip, links: Sequence[Link], head: bytes) -> None:
+    def record(self, tip: Tip, links: Sequence[Link], head: bytes, kin: bytes = b"") -> None:
         """See Ledger."""
         with self._lock:
             self._tick += 1
@@ -139,7 +152,7 @@ class MemoryLedger:
             known = self._chains.known(links)
             like = old or self._relative(links, known, head)
             held, cell = self._hold(tip, like)
-            entry = Entry(held, head, (tip.at, self._tick))
+            entry = Entry(held, (head, kin) if kin else (head,), (tip.at, self._tick))
             entry.cell, entry.tick = cell, self._tick
             entry.cost = _TIP_COST + len(tip.fingerprint) + _POINTER * len(tip.sent)
             self._own_bytes += entry.cost

@@ -110,8 +110,8 @@ class Reader:
         return found
 
     def newest_of_head(self, head: bytes) -> list[Row]:
-        """The newest requests with a head, newest first."""
-        sql = "SELECT num, id FROM tips WHERE head=? ORDER BY at DESC, num DESC LIMIT ?"
+        """The newest requests with a name, newest first."""
+        sql = "SELECT num, id FROM tips WHERE head=?1 OR kin=?1 ORDER BY at DESC, num DESC LIMIT ?2"
         return [Row(*row) for row in self._sql(sql, (head, NEWEST))]
 
     def row(self, id: bytes) -> Row | None:
@@ -155,8 +155,10 @@ class Reader:
             sent=tuple(sent for page in record.sent for sent in self._units(record.dialect, page)),
             produced=tuple(sent for page in record.produced for sent in self._units(record.dialect, page)),
             fingerprint=record.fingerprint,
+            entries=tuple(record.entries),
+            response_id=record.response_id,
         )
-        return Stored(tip, tuple(links), record.head_name)
+        return Stored(tip, tuple(links), record.head_name, record.kin_name)
 
     def _candidates(self, link: Link) -> Iterator[tuple[int, bytes, bytes]]:
         seen = self._sql(

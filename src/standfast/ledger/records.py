@@ -15,9 +15,9 @@ import lz4.block
 import msgspec
 from blake3 import blake3
 
-from standfast.prompt.model import Item, Link, Tier, Tip
+from standfast.prompt.model import Entry, Item, Link, Tier, Tip
 
-VERSION = 1
+VERSION = 2
 UNITS_A_PAGE = 16
 LINKS_A_PAGE = 64
 LINK_SIZE = 32
@@ -84,6 +84,9 @@ class TipRecord(msgspec.Struct, array_like=True, frozen=True):
     links: list[bytes]
     link_count: int
     fingerprint: bytes
+    kin_name: bytes
+    entries: list[Entry]
+    response_id: str
 
     def pages(self) -> Iterator[bytes]:
         """Digests of all blobs that it refers to itself."""
@@ -100,6 +103,7 @@ class Stored:
     tip: Tip
     links: tuple[Link, ...]
     head: bytes
+    kin: bytes
 
 
 _encode = msgspec.msgpack.Encoder().encode

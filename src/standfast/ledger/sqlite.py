@@ -112,10 +112,10 @@ class SqliteLedger:
         self._queue.put_first(name, kept)
         return kept
 
-    def record(self, tip: Tip, links: Sequence[Link], head: bytes) -> None:
+    def record(self, tip: Tip, links: Sequence[Link], head: bytes, kin: bytes = b"") -> None:
         """See Ledger."""
-        self._memory.record(tip, links, head)
-        self._queue.put_tip(tip, links, head)
+        self._memory.record(tip, links, head, kin)
+        self._queue.put_tip(tip, links, head, kin)
 
     def flush(self) -> None:
         """See Ledger. Raises LedgerError if something could not be written."""
@@ -168,7 +168,7 @@ class SqliteLedger:
                     if (stored := self._load(reader, row)) is not None:
                         found.append((row, stored))
             for row, stored in reversed(found):
-                self._memory.record(stored.tip, stored.links, stored.head)
+                self._memory.record(stored.tip, stored.links, stored.head, stored.kin)
                 self._written(row.id, row.number)
             return [stored for _, stored in found]
 

@@ -30,7 +30,7 @@ _VACUUM_PAGES = 2048
 class _Batch:
     """What one transaction writes."""
 
-    tips: dict[bytes, tuple[Tip, Sequence[Link], bytes]] = field(default_factory=dict)
+    tips: dict[bytes, tuple[Tip, Sequence[Link], bytes, bytes]] = field(default_factory=dict)
     """By id: of a request whose response comes before it was written, the later version only."""
     firsts: dict[bytes, bytes] = field(default_factory=dict)
     damaged: list[tuple[int, tuple[bytes, ...]]] = field(default_factory=list)
@@ -75,12 +75,12 @@ class WriteQueue:
         self._thread = Thread(target=self._run, name="standfast-ledger", daemon=True)
         self._thread.start()
 
-    def put_tip(self, tip: Tip, links: Sequence[Link], head: bytes) -> None:
+    def put_tip(self, tip: Tip, links: Sequence[Link], head: bytes, kin: bytes = b"") -> None:
         """Queue a request."""
         with self._changed:
             if self._has_room():
                 self._waiting.tips.pop(tip.id, None)  # rows are numbered in the order of recording
-                self._waiting.tips[tip.id] = (tip, tuple(links), head)
+                self._waiting.tips[tip.id] = (tip, tuple(links), head, kin)
                 self._queued()
 
     def put_first(self, name: bytes, value: bytes) -> None:
@@ -209,9 +209,9 @@ class WriteQueue:
                 writer.drop_damaged(number, digests)
             for name, value in batch.firsts.items():
                 kept[name] = writer.put_first(name, value)
-            for id, (tip, links, head) in batch.tips.items():
+            for id, (tip, links, head, kin) in batch.tips.items():
                 try:
-                    numbers[id] = writer.put_tip(tip, links, head)
+                    numbers[id] = writer.put_tip(tip, links, head, kin)
                 except UnicodeEncodeError:  # a lone surrogate: such text cannot be stored
                     log.warning("%s: a request with broken Unicode is kept in memory only", self._path)
         for id, written in numbers.items():

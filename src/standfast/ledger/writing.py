@@ -45,12 +45,12 @@ class Writer:
         self._latest: OrderedDict[bytes, tuple[tuple[Sent, ...], list[bytes]]] = OrderedDict()
         """lineage → what was sent last, and its pages: a page whose units are the same objects is not made again."""
 
-    def put_tip(self, tip: Tip, links: Sequence[Link], head: bytes) -> int:
+    def put_tip(self, tip: Tip, links: Sequence[Link], head: bytes, kin: bytes = b"") -> int:
         """Write a request, in place of one of the same id. Returns its number.
 
         Raises UnicodeEncodeError, with nothing written, if a text in it is broken Unicode.
         """
-        "".join((tip.dialect, tip.head.model, *tip.head.params, *tip.head.routes)).encode()
+        "".join((tip.dialect, tip.head.model, tip.response_id, *tip.head.params, *tip.head.routes)).encode()
         old = self._sql("SELECT num, lineage, record FROM tips WHERE id=?", (tip.id,)).fetchone()
         lineage = self._lineage(tip.lineage)
         record = TipRecord(
@@ -66,12 +66,15 @@ class Writer:
             links=[self._put(BlobKind.LINKS, page, {}) for page in link_pages(links)],
             link_count=len(links),
             fingerprint=tip.fingerprint,
+            kin_name=kin,
+            entries=list(tip.entries),
+            response_id=tip.response_id,
         )
         self._put_nodes(links, lineage)
         if old is not None:
             self._sql("DELETE FROM tips WHERE num=?", (old[0],))
-        row = (tip.id, lineage, head, tip.at, seal(record))
-        number = self._sql("INSERT INTO tips(id, lineage, head, at, record) VALUES(?,?,?,?,?)", row).lastrowid
+        row = (tip.id, lineage, head, kin, tip.at, seal(record))
+        number = self._sql("INSERT INTO tips(id, lineage, head, kin, at, record) VALUES(?,?,?,?,?,?)", row).lastrowid
         if old is not None:
             self._release(old[1], old[2])
         assert number is not None

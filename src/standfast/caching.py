@@ -1,0 +1,236 @@
+"""What the upstream's cache will do with one request, and what to ask of it.
+
+    Mended ─lay out→ Blocks ─plan→ marks, key, question ─expect→ Expected
+
+Between the core, which knows no provider, and the rules of providers, which know no request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import accumulate
+
+from standfast.policy import Leave, Option
+from standfast.prompt import canonical
+from standfast.prompt.canonical import Json
+from standfast.prompt.drift import Drift
+from standfast.prompt.history import item_path
+from standfast.prompt.layout import Layout, lay_out, markable, marks_on, remark, shared_blocks
+from standfast.prompt.mended import Mended
+from standfast.prompt.model import Entry, Kind, Tier, Tip
+from standfast.prompt.replies import Usage
+from standfast.prompt.request import Request
+from standfast.prompt.system import system_path
+from standfast.providers.affinity import Rates, cache_key
+from standfast.providers.calibrate import Calibration
+from standfast.providers.expect import Expected, Gap, Signs, expect, gap
+from standfast.providers.money import Bill, bill
+from standfast.providers.planner import Marks, plan
+from standfast.providers.rules import Blocks, Regime, Rules
+
+_MARKS: dict[str, dict[str, Json]] = {
+    "cache_control": {"type": "ephemeral"},
+    "prompt_cache_breakpoint": {"mode": "explicit"},
+}
+"""How a mark is written, by its field; a life other than the default goes behind it as ``ttl``."""
+_LEAST_GAP = 64.0  # tokens
+_DAY = 86_400
+_OURS_TO_MEND = ("B1", "B2", "B6")
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What a cache should do with one request as it goes out."""
+
+    rules: Rules
+    layout: Layout
+    blocks: Blocks
+    shared: int
+    """Leading blocks that the reference has too."""
+    raw: Expected
+    """With the marks that the client set."""
+    expected: Expected
+    """As it goes out."""
+    marks: Marks | None = None
+    """Where marks go out; None where they are left as they came."""
+    since: float | None = None
+    """When the request was sent that it goes on from."""
+
+
+@dataclass(slots=True)
+class Asked:
+    """One request on its way to a cache."""
+
+    request: Request
+    mended: Mended
+    reference: Tip | None
+    leave: Leave
+    now: float
+    continues: bool
+    """Whether the reference is of the same session."""
+    asks: bool = False
+    """Whether the provider may be asked for its own diagnosis."""
+    headers: list[tuple[str, str]] = field(default_factory=list)
+    """To be sent unless the client sends its own."""
+
+
+class Caching:
+    """Looks ahead, and remembers how many tokens a byte is and how often a prefix is sent. One per process."""
+
+    def __init__(self) -> None:
+        self.calibration = Calibration()
+        self._rates = Rates()
+
+    def look_ahead(self, asked: Asked, rules: Rules, *, breakpoints: bool) -> Outlook:
+        """Lay out, plan marks, and expect. Marks go into ``asked.mended`` where there is leave."""
+        mended, reference = asked.mended, asked.reference
+        layout = lay_out(mended.tools, mended.system, mended.sent)
+        old = lay_out(reference.head.tools, reference.head.system, reference.sent) if reference else None
+        shared = min(shared_blocks(old, layout), _reach(layout, mended)) if old else 0
+        since = reference.at if reference else None
+        blocks = self._blocks(asked.request, layout, rules)
+        entries = (reference.entries or _entries(old, reference, rules)) if old and reference else ()
+
+        def expected(places: Mapping[int, str], entries: tuple[Entry, ...]) -> Expected:
+            return expect(rules, blocks, places, shared=shared, entries=entries, now=asked.now)
+
+        raw = expected(blocks.marks, _entries(old, reference, rules) if old and reference else ())
+        if not (breakpoints and rules.marker and asked.leave.policy.repairs):
+            return Outlook(rules, layout, blocks, shared, raw, expected(blocks.marks, entries), since=since)
+        marks = plan(
+            rules,
+            blocks,
+            shared=shared,
+            entries=entries,
+            now=asked.now,
+            gap=asked.now - since if since is not None and asked.continues else None,
+            long_life=Option.TTL in asked.leave.options,
+        )
+        _set_marks(asked, layout, rules, blocks, marks)
+        return Outlook(rules, layout, blocks, shared, raw, expected(marks.places, entries), marks, since)
+
+    def _blocks(self, request: Request, layout: Layout, rules: Rules) -> Blocks:
+        ratio = self.calibration.ratio(f"{rules.provider}/{rules.model}")
+        marks = marks_on(layout, rules.marker) if rules.marker else {}
+        where = request.fields.get(rules.marker) if rules.automatic else None
+        top = canonical.decode(request.body[slice(*where)]) if where else None
+        return Blocks(
+            ends=tuple(accumulate(size * ratio for size in layout.sizes())),
+            tools=layout.firsts[layout.tools],
+            system=layout.firsts[layout.system],
+            markable=frozenset(n for n in range(layout.blocks) if markable(layout, request.dialect, n))
+            if rules.marker
+            else frozenset(),
+            marks={block: _life(mark) for block, mark in marks.items()},
+            automatic=_life(top) if top else None,
+        )
+
+    def compare(self, outlook: Outlook, usage: Usage, now: float) -> Gap | None:
+        """What usage shows beyond what was expected; learns the tokens of a byte from it."""
+        model, sizes = f"{outlook.rules.provider}/{outlook.rules.model}", outlook.layout.sizes()
+        tolerance = _LEAST_GAP + self.calibration.spread(model) * outlook.expected.cached
+        self.calibration.learn(model, sum(sizes), usage.prompt_tokens)
+        if not usage.tells_cache:
+            return None
+        layout = outlook.layout
+        history = range(layout.firsts[layout.system], layout.blocks)
+        signs = Signs(
+            thinking=next((n for n in history if layout.part(n).kind is Kind.THINKING), None),
+            answer=outlook.shared if outlook.shared < layout.blocks else None,
+            new_day=outlook.since is not None and now // _DAY != outlook.since // _DAY,
+        )
+        return gap(outlook.rules, outlook.expected, outlook.blocks, usage.cached_tokens, signs, tolerance)
+
+    def affinity(self, asked: Asked, rules: Rules, head: bytes) -> None:
+        """Keep a session, and the sessions that begin alike, on one machine (I1)."""
+        if not asked.leave.policy.repairs or not (rules.key_field or rules.key_header):
+            return
+        known = asked.reference.head.routes.get(rules.key_field) if asked.reference and asked.continues else None
+        lineage = asked.reference.lineage if asked.reference and asked.continues else asked.request.end
+        key = cache_key(head, lineage, self._rates.per_minute(head, asked.now), rules)
+        if rules.key_header:
+            asked.headers.append((rules.key_header, key))
+        elif rules.key_field not in asked.request.fields:
+            asked.mended.fields.setdefault(rules.key_field, known or canonical.key_form(key))
+
+    def question(self, asked: Asked, rules: Rules) -> None:
+        """Ask the provider to compare this request with the one that it continues."""
+        reference = asked.reference
+        if not (asked.asks and rules.diagnostics and reference and reference.response_id):
+            return
+        name, _, inner = rules.diagnostics.partition(".")
+        where = asked.request.fields.get(name)
+        given = canonical.decode(asked.request.body[slice(*where)]) if where else {}
+        if isinstance(given, dict) and inner not in given:
+            asked.mended.fields[name] = canonical.key_form({**given, inner: reference.response_id})
+            if rules.diagnostics_header:
+                asked.headers.append(rules.diagnostics_header)
+
+
+def _set_marks(asked: Asked, layout: Layout, rules: Rules, blocks: Blocks, marks: Marks) -> None:
+    if dict(marks.places) == dict(blocks.marks):
+        return
+    came = marks_on(layout, rules.marker)
+    wanted = {
+        block: came[block] if blocks.marks.get(block) == life else _mark(rules, life)
+        for block, life in marks.places.items()
+    }
+    asked.mended = remark(asked.mended, layout, asked.request.dialect, rules.marker, wanted)
+
+
+def _reach(layout: Layout, mended: Mended) -> int:
+    """Blocks in front of the first parameter that changed what the model reads."""
+    reach = {Tier.MODEL: 0, Tier.TOOLS: 0, Tier.SYSTEM: layout.tools, Tier.PARAMS: layout.system}
+    places = [reach[d.tier] for d in mended.drifts if not d.repaired and d.cause in ("P1", "P2")]
+    return layout.firsts[min(places)] if places else layout.blocks
+
+
+def _entries(layout: Layout, tip: Tip, rules: Rules) -> tuple[Entry, ...]:
+    """What a request left behind by the marks that its client had set."""
+    if rules.regime is not Regime.MARKS:
+        return (Entry(layout.blocks, rules.default_ttl, tip.at + rules.life),)
+    lives = {block: _life(mark) or rules.default_ttl for block, mark in marks_on(layout, rules.marker).items()}
+    return tuple(Entry(block + 1, ttl, tip.at + rules.ttls.get(ttl, rules.life)) for block, ttl in lives.items())
+
+
+def _life(mark: Json) -> str:
+    """The name of the life that a mark asks for; empty for the default."""
+    ttl = mark.get("ttl") if isinstance(mark, dict) else None
+    return ttl if isinstance(ttl, str) else ""
+
+
+def _mark(rules: Rules, life: str) -> dict[str, Json]:
+    form = _MARKS.get(rules.marker, {})
+    return {**form, "ttl": life} if life and life != rules.default_ttl else dict(form)
+
+
+def misplaced(asked: Asked, outlook: Outlook | None) -> list[Drift]:
+    """The drift of breakpoints (B1, B2, B6), if the client's own would have missed what is shared."""
+    if outlook is None or asked.reference is None or outlook.raw.cause not in _OURS_TO_MEND or outlook.raw.at is None:
+        return []
+    tier, path = place_of(asked.request, outlook.layout, outlook.raw.at)
+    lost = round(outlook.blocks.tokens(outlook.shared) - outlook.raw.cached)
+    mended = outlook.marks is not None and outlook.expected.cause not in _OURS_TO_MEND
+    return [Drift(outlook.raw.cause, path, tier, b"", b"", mended, lost=lost)]
+
+
+def place_of(request: Request, layout: Layout, block: int) -> tuple[Tier, str]:
+    """Tier and path of a block in the body."""
+    block = min(block, layout.blocks - 1)
+    i = layout.item_of(block)
+    suffix = layout.part(block).suffix
+    if i < layout.tools:
+        return Tier.TOOLS, f"{request.dialect.tools}[{i}]{suffix}"
+    if i < layout.system:
+        return Tier.SYSTEM, system_path(request, i - layout.tools)
+    return Tier.MESSAGES, item_path(request, i - layout.system) + suffix
+
+
+def bill_of(outlook: Outlook, usage: Usage, attainable: int) -> Bill:
+    """What a request cost by its usage."""
+    rules = outlook.rules
+    longest = max(rules.ttls, key=lambda name: rules.ttls[name], default="")
+    written = {rules.default_ttl: float(usage.written_tokens - usage.long_tokens), longest: float(usage.long_tokens)}
+    written = {life: tokens for life, tokens in written.items() if tokens > 0}
+    return bill(rules, usage.prompt_tokens, usage.cached_tokens, written, usage.output_tokens, attainable)

@@ -7,11 +7,11 @@ Between the core, which knows no provider, and the rules of providers, which kno
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
-from standfast.policy import Leave, Option
+from standfast.policy import Breakpoints, Leave, Option
 from standfast.prompt import canonical
 from standfast.prompt.canonical import Json
 from standfast.prompt.drift import Drift
@@ -52,6 +52,8 @@ class Outlook:
     """With the marks that the client set."""
     expected: Expected
     """As it goes out."""
+    left: tuple[Entry, ...] = ()
+    """What the client's own marks on the request before had left behind."""
     marks: Marks | None = None
     """Where marks go out; None where they are left as they came."""
     since: float | None = None
@@ -82,7 +84,7 @@ class Caching:
         self.calibration = Calibration()
         self._rates = Rates()
 
-    def look_ahead(self, asked: Asked, rules: Rules, *, breakpoints: bool) -> Outlook:
+    def look_ahead(self, asked: Asked, rules: Rules, who: Breakpoints) -> Outlook:
         """Lay out, plan marks, and expect. Marks go into ``asked.mended`` where there is leave."""
         mended, reference = asked.mended, asked.reference
         layout = lay_out(mended.tools, mended.system, mended.sent)
@@ -90,14 +92,16 @@ class Caching:
         shared = min(shared_blocks(old, layout), _reach(layout, mended)) if old else 0
         since = reference.at if reference else None
         blocks = self._blocks(asked.request, layout, rules)
-        entries = (reference.entries or _entries(old, reference, rules)) if old and reference else ()
+        left = _entries(old, reference, rules) if old and reference else ()
+        entries = reference.entries or left if reference else ()
 
         def expected(places: Mapping[int, str], entries: tuple[Entry, ...]) -> Expected:
             return expect(rules, blocks, places, shared=shared, entries=entries, now=asked.now)
 
-        raw = expected(blocks.marks, _entries(old, reference, rules) if old and reference else ())
-        if not (breakpoints and rules.marker and asked.leave.policy.repairs):
-            return Outlook(rules, layout, blocks, shared, raw, expected(blocks.marks, entries), since=since)
+        raw = expected(blocks.marks, left)
+        mends = who is Breakpoints.PLAN or (who is Breakpoints.MEND and _is_misplaced(raw, blocks, left))
+        if not (mends and rules.marker and asked.leave.policy.repairs):
+            return Outlook(rules, layout, blocks, shared, raw, expected(blocks.marks, entries), left, since=since)
         marks = plan(
             rules,
             blocks,
@@ -108,7 +112,7 @@ class Caching:
             long_life=Option.TTL in asked.leave.options,
         )
         _set_marks(asked, layout, rules, blocks, marks)
-        return Outlook(rules, layout, blocks, shared, raw, expected(marks.places, entries), marks, since)
+        return Outlook(rules, layout, blocks, shared, raw, expected(marks.places, entries), left, marks, since)
 
     def _blocks(self, request: Request, layout: Layout, rules: Rules) -> Blocks:
         ratio = self.calibration.ratio(f"{rules.provider}/{rules.model}")
@@ -205,13 +209,22 @@ def _mark(rules: Rules, life: str) -> dict[str, Json]:
     return {**form, "ttl": life} if life and life != rules.default_ttl else dict(form)
 
 
-def misplaced(asked: Asked, outlook: Outlook | None) -> list[Drift]:
+def _is_misplaced(raw: Expected, blocks: Blocks, entries: Sequence[Entry]) -> bool:
+    """Whether a client that does set marks has set them wrong: none of them is of any use."""
+    sets_marks = bool(blocks.marks or blocks.automatic is not None or entries)
+    return sets_marks and (raw.cause in ("B2", "B6") or (raw.cause == "B1" and not raw.cached))
+
+
+def misplaced(asked: Asked, outlook: Outlook | None, who: Breakpoints) -> list[Drift]:
     """The drift of breakpoints (B1, B2, B6), if the client's own would have missed what is shared."""
     if outlook is None or asked.reference is None or outlook.raw.cause not in _OURS_TO_MEND or outlook.raw.at is None:
         return []
+    if who is not Breakpoints.PLAN and not _is_misplaced(outlook.raw, outlook.blocks, outlook.left):
+        return []  # a client that sets none, where it is left to do so
     tier, path = place_of(asked.request, outlook.layout, outlook.raw.at)
     lost = round(outlook.blocks.tokens(outlook.shared) - outlook.raw.cached)
-    mended = outlook.marks is not None and outlook.expected.cause not in _OURS_TO_MEND
+    places = outlook.marks.places if outlook.marks else {}
+    mended = bool(places) and (outlook.expected.cause not in _OURS_TO_MEND or outlook.shared - 1 in places)
     return [Drift(outlook.raw.cause, path, tier, b"", b"", mended, lost=lost)]
 
 

@@ -19,7 +19,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from standfast.errors import ConfigError
-from standfast.policy import FORM, LOSSLESS, Leave, parse
+from standfast.policy import FORM, LOSSLESS, Breakpoints, Leave, parse
 
 
 def _state_dir() -> Path:
@@ -44,8 +44,8 @@ class Upstream:
     """What to do with a client's per-request billing block in the system prompt: pin or leave."""
     provider: str = ""
     """Whose rules its cache follows (``standfast providers``); empty: known by the host of the URL, or none."""
-    breakpoints: str = "plan"
-    """Who sets cache breakpoints: plan (Standfast, with respect for the client's) or client."""
+    breakpoints: Breakpoints = Breakpoints.PLAN
+    """Who sets cache breakpoints."""
 
     def takes_model(self, model: str) -> bool:
         """Whether a request for this model may go here."""
@@ -99,6 +99,10 @@ class Settings:
     @property
     def database(self) -> Path:
         return self.state_dir / "ledger.sqlite"
+
+    @property
+    def bills(self) -> Path:
+        return self.state_dir / "bills.sqlite"
 
     @property
     def models_dir(self) -> Path:
@@ -202,9 +206,10 @@ def _upstream(row: Any, index: int, path: Path | None) -> Upstream:
     block = row.get("billing_block", base.billing_block)
     if block not in ("pin", "leave"):
         raise ConfigError(f"{where}: billing_block is pin or leave, not {block!r}")
-    breakpoints = row.get("breakpoints", "plan")
-    if breakpoints not in ("plan", "client"):
-        raise ConfigError(f"{where}: breakpoints is plan or client, not {breakpoints!r}")
+    try:
+        breakpoints = Breakpoints(row.get("breakpoints", "plan"))
+    except ValueError:
+        raise ConfigError(f"{where}: breakpoints is {', '.join(Breakpoints)}, not {row['breakpoints']!r}") from None
     models = row.get("models", ())
     if not isinstance(models, list | tuple) or not all(isinstance(m, str) for m in models):
         raise ConfigError(f"{where}: models is a list of patterns")

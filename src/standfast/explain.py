@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -16,18 +17,23 @@ from msgspec import Raw
 from rich.console import Console
 from rich.text import Text
 
+from standfast.caching import Outlook
 from standfast.errors import BrokenBody, ConfigError
 from standfast.events import FailedOpen
 from standfast.ledger.memory import MemoryLedger
-from standfast.policy import LOSSLESS, Leave
+from standfast.policy import LOSSLESS, Breakpoints, Leave
 from standfast.prompt import canonical, volatile
 from standfast.prompt.causes import CAUSES
 from standfast.prompt.dialects import DIALECTS, detect_all
 from standfast.prompt.drift import Drift
-from standfast.prompt.replies import Usage, reader
+from standfast.prompt.replies import Reply, Usage, reader
+from standfast.providers.catalogue import Catalogue
+from standfast.providers.rules import Regime, Rules
 from standfast.turn import Arrival, Diagnosis, Plan, Turns
+from standfast.verdict import Evidence, Verdict, judge
 
 _TENANT = bytes(32)
+_OF_MARKS = ("B1", "B2", "B6")  # a drift of their own where they are meant
 _CONTEXT = 32  # characters shown on either side of a change
 
 
@@ -40,6 +46,8 @@ class Case:
     """The provider's usage object of each request, if known."""
     times: tuple[float, ...] = ()
     """When each was sent, in seconds."""
+    provider: str = ""
+    """Whose cache it went to, if that is told."""
 
 
 @dataclass(slots=True)
@@ -60,19 +68,30 @@ class Step:
     diff: list[str] = field(default_factory=list)
     note: str | None = None
     """Why the request passes untouched, if it does."""
+    verdict: Verdict | None = None
+    outlook: Outlook | None = None
+    marks: list[dict[str, Any]] = field(default_factory=list)
+    """Breakpoints that should go out, where they are not those of the client."""
+
+    @property
+    def cause(self) -> str | None:
+        """What drifted first, else what the rules of the cache or its usage say."""
+        if self.diagnosis.drifts or self.verdict is None or self.verdict.cause in _OF_MARKS:
+            return self.diagnosis.cause
+        return self.verdict.cause
 
     def as_json(self) -> dict[str, Any]:
         """The object of ``--json``; docs/cli.md lists the fields."""
         d, t = self.diagnosis, self.diagnosis.tokens
-        cause = CAUSES[d.cause] if d.cause else None
+        cause, verdict = CAUSES[self.cause] if self.cause else None, self.verdict
         return {
             "request": self.request,
             "dialect": self.dialect,
-            "cause": d.cause,
+            "cause": self.cause,
             "title": cause.title if cause else None,
             "path": d.path,
             "tier": d.primary.tier if d.primary else None,
-            "repair": d.repair,
+            "repair": d.repair if d.drifts or cause is None else cause.repair,
             "repaired": d.repaired,
             "attainable_tokens": round(t.attainable * self.shared_scale),
             "hit_tokens_before": round(t.before * self.shared_scale),
@@ -83,13 +102,35 @@ class Step:
             "cached_tokens_reported": self.usage.cached_tokens if self.usage else None,
             "gap_seconds": self.gap,
             "remedy": cause.remedy if cause else None,
+            "provider": self.outlook.rules.provider if self.outlook else None,
+            "expected_cached_tokens": round(self.outlook.expected.cached * self.scale) if self.outlook else None,
+            "full_hit": verdict.hit if verdict else None,
+            "fix": verdict.fix if verdict else None,
+            "money": verdict.bill.as_json() if verdict and verdict.bill else None,
+            "breakpoints": self.marks,
             "diff": self.diff,
             "note": self.note,
-            "drifts": [
-                {"cause": x.cause, "path": x.path, "tier": x.tier, "repair": x.repair, "repaired": x.repaired}
-                for x in d.drifts
-            ],
+            "drifts": self._drifts(),
         }
+
+    def _drifts(self) -> list[dict[str, Any]]:
+        """Dearest first; each with what would hit if it and all in front of it were mended, and what then breaks."""
+        found = self.diagnosis.drifts
+        reach = list(accumulate((d.lost for d in found), initial=self.diagnosis.tokens.before))[1:]
+        rows = [
+            {
+                "cause": d.cause,
+                "path": d.path,
+                "tier": d.tier,
+                "repair": d.repair,
+                "repaired": d.repaired,
+                "lost_tokens": round(d.lost * self.shared_scale),
+                "hit_tokens_if_mended": round(hit * self.shared_scale),
+                "then_broken_by": [x.cause for x in found[i + 1 :]],
+            }
+            for i, (d, hit) in enumerate(zip(found, reach, strict=True))
+        ]
+        return sorted(rows, key=lambda row: -row["lost_tokens"])
 
 
 def load(paths: Sequence[Path]) -> Case:
@@ -107,7 +148,9 @@ def load(paths: Sequence[Path]) -> Case:
         raise ConfigError(f'{path}: give two bodies, or one case {{"requests": [...]}}; {error}') from error
     if len(bodies) < 2:
         raise ConfigError(f"{path}: a case needs two or more requests, this one has {len(bodies)}")
-    return Case(bodies, told, instants)
+    name = case.get("provider")
+    provider = canonical.decode(bytes(name)) if name is not None else ""
+    return Case(bodies, told, instants, provider if isinstance(provider, str) else "")
 
 
 def _read(path: Path) -> bytes:
@@ -117,13 +160,23 @@ def _read(path: Path) -> bytes:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
 
 
-def explain(case: Case, dialect: str | None = None, leave: Leave = LOSSLESS) -> tuple[list[Step], list[bytes]]:
-    """One step for each request after the first, and every request as Standfast would send it."""
+def explain(
+    case: Case, dialect: str | None = None, leave: Leave = LOSSLESS, provider: str = ""
+) -> tuple[list[Step], list[bytes]]:
+    """One step for each request after the first, and every request as Standfast would send it.
+
+    ``provider``: whose cache it is; else the one that the case names, else the one that the dialect is named after.
+    Raises ConfigError for one that is not known.
+    """
+    catalogue = Catalogue.load()
+    if provider:
+        catalogue.provider(provider)
     failed: list[FailedOpen] = []
     turns = Turns(
         MemoryLedger(256 << 20),
         budget_ms=float("inf"),
         observe=lambda event: failed.append(event) if isinstance(event, FailedOpen) else None,
+        rules_of=lambda name, model: _rules(catalogue, name, model, bool(case.usage)),
     )
     steps: list[Step] = []
     sent: list[bytes] = []
@@ -131,13 +184,26 @@ def explain(case: Case, dialect: str | None = None, leave: Leave = LOSSLESS) -> 
     decoded = [_decoded(body) for body in case.requests]
     for i, (body, found) in enumerate(zip(case.requests, detect_all(decoded), strict=True)):
         spoken = dialect or found
-        plan = _plan(turns, body, spoken, leave, i, case, before) if spoken else None
+        plan = None
+        if spoken:
+            whose = provider or (case.provider if catalogue.knows(case.provider) else catalogue.default_for(spoken))
+            plan = _plan(turns, body, spoken, leave, i, case, before, whose)
         sent.append(plan.body if plan else body)
         if i:
             steps.append(_step(i, spoken, plan, case, before))
             steps[-1].note = next((f.reason for f in failed if f.request_id == str(i)), None)
+        if plan and (usage := _usage(plan, i, case)[0]):
+            turns.learn(plan, Reply(usage, (), None, complete=True))
+            if i:
+                steps[-1].verdict = plan.verdict
         before = plan or before
     return steps, sent
+
+
+def _rules(catalogue: Catalogue, provider: str, model: str, told: bool) -> Rules:
+    """The rules to hold two requests against. Without usage tokens are estimates: no prefix is called too short."""
+    rules = replace(catalogue.rules(provider, model), key_field="", key_header="")
+    return rules if told or rules.regime is Regime.BOUNDARIES else replace(rules, minimum=0)
 
 
 def _decoded(body: bytes) -> Any:
@@ -153,14 +219,26 @@ def _decoded(body: bytes) -> Any:
     return value
 
 
-def _plan(turns: Turns, body: bytes, dialect: str, leave: Leave, i: int, case: Case, before: Plan | None) -> Plan:
+def _plan(
+    turns: Turns, body: bytes, dialect: str, leave: Leave, i: int, case: Case, before: Plan | None, provider: str
+) -> Plan:
     if dialect not in DIALECTS:
         raise ConfigError(f"dialect {dialect!r}: choose one of {', '.join(DIALECTS)}")
     reference = before.tip if before and before.arrival.dialect == dialect else None
     now = case.times[i] if i < len(case.times) else float(i)
     return turns.plan(
         Arrival(
-            body, dialect, "explain", _TENANT, leave.policy, now, str(i), options=leave.options, reference=reference
+            body,
+            dialect,
+            "explain",
+            _TENANT,
+            leave.policy,
+            now,
+            str(i),
+            options=leave.options,
+            provider=provider,
+            breakpoints=Breakpoints.MEND,
+            reference=reference,
         )
     )
 
@@ -174,9 +252,24 @@ def _step(i: int, dialect: str | None, plan: Plan | None, case: Case, before: Pl
         _, earlier = _usage(before, i - 1, case) if before else (None, None)
         step.scale = scale or 1.0
         step.shared_scale = earlier or step.scale
+        step.outlook = plan.outlook
+        step.verdict = judge(Evidence(plan.diagnosis, plan.outlook, answered=False))
+        step.marks = _marks(plan)
     if drift := step.diagnosis.primary:
         step.diff = diff(drift)
     return step
+
+
+def _marks(plan: Plan) -> list[dict[str, Any]]:
+    """The breakpoints that should go out, and those of the client that should not."""
+    if plan.outlook is None or plan.outlook.marks is None:
+        return []
+    marks, path = plan.outlook.marks, plan.path_of
+    kept = [
+        {"path": path(block), "ttl": life or plan.outlook.rules.default_ttl, "why": marks.reasons[block]}
+        for block, life in marks.places.items()
+    ]
+    return kept + [{"path": path(block), "ttl": None, "why": f"dropped: {why}"} for block, why in marks.dropped]
 
 
 def _usage(plan: Plan, i: int, case: Case) -> tuple[Usage | None, float | None]:

@@ -24,6 +24,17 @@ class Policy(StrEnum):
         return self in (Policy.LOSSLESS, Policy.ISOLATE)
 
 
+class Breakpoints(StrEnum):
+    """Who sets cache breakpoints, where a provider has them."""
+
+    PLAN = "plan"
+    """Standfast, with respect for the client's own."""
+    MEND = "mend"
+    """The client; Standfast only where the client's own would miss."""
+    CLIENT = "client"
+    """The client: they go out as they came."""
+
+
 class Option(StrEnum):
     """What may be done beyond a policy that repairs, each by its own leave."""
 

@@ -15,12 +15,12 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from standfast.caching import Asked, Caching, Outlook, bill_of, misplaced
+from standfast.caching import Asked, Caching, Outlook, bill_of, misplaced, place_of
 from standfast.errors import OverBudget, RequestError, StandfastError, place
 from standfast.events import Event, FailedOpen, Judged, Observer, Planned, nobody
 from standfast.ledger import Ledger
 from standfast.ledger.firsts import FirstForms
-from standfast.policy import NO_OPTIONS, Leave, Options, Policy
+from standfast.policy import NO_OPTIONS, Breakpoints, Leave, Options, Policy
 from standfast.prompt import canonical, lineage
 from standfast.prompt.bookmarks import Bookmarks, Place
 from standfast.prompt.diagnosis import Diagnosis
@@ -60,8 +60,8 @@ class Arrival:
     options: Options = NO_OPTIONS
     provider: str = ""
     """Whose rules the upstream's cache follows; empty if that is not known."""
-    breakpoints: bool = True
-    """Whether cache breakpoints may be set."""
+    breakpoints: Breakpoints = Breakpoints.PLAN
+    """Who sets cache breakpoints."""
     asks: bool = False
     """Whether the provider may be asked for its own diagnosis."""
     pin_billing: bool = True
@@ -105,6 +105,12 @@ class Plan:
     def sizes(self) -> tuple[int, ...]:
         """Rendered bytes of each of them."""
         return tuple(item.size for item in self._items())
+
+    def path_of(self, block: int) -> str:
+        """Path in the body of a block of the outlook."""
+        if self._request is None or self.outlook is None:
+            return ""
+        return place_of(self._request, self.outlook.layout, block)[1]
 
     def _items(self) -> list[Item]:
         if self._mended is None:
@@ -180,7 +186,7 @@ class Turns:
         tokens = measure(request, mended, reference)
         self._check(deadline, "rendering")
         tip = self._remember(arrival, request, mended, reference, key, heads, outlook)
-        drifts = [*apportion(request, mended.drifts, tokens), *misplaced(asked, outlook)]
+        drifts = [*apportion(request, mended.drifts, tokens), *misplaced(asked, outlook, arrival.breakpoints)]
         diagnosis = Diagnosis(tuple(drifts), tokens, request.resumed > 0)
         follows = reference.id if reference else b""
         plan = Plan(arrival, body, request.head.model, _streams(request), diagnosis, tip, outlook, follows)
@@ -193,7 +199,7 @@ class Turns:
         if self._rules_of is None or not arrival.provider:
             return None
         rules = self._rules_of(arrival.provider, asked.request.head.model)
-        outlook = self._caching.look_ahead(asked, rules, breakpoints=arrival.breakpoints)
+        outlook = self._caching.look_ahead(asked, rules, arrival.breakpoints)
         self._caching.affinity(asked, rules, head)
         self._caching.question(asked, rules)
         return outlook

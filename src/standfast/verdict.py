@@ -79,6 +79,8 @@ class Evidence:
     finding: Finding | None = None
     gap: Gap | None = None
     """What usage shows beyond what was expected."""
+    answered: bool = True
+    """Whether a response came that should have told its usage."""
 
 
 def judge(seen: Evidence, bill: Bill | None = None, since: float | None = None) -> Verdict:
@@ -126,7 +128,8 @@ def _mended(seen: Evidence) -> tuple[str | None, str | None, bool]:
     drift = next((d for d in seen.diagnosis.drifts if d.repaired), None)
     if drift is not None:
         return drift.cause, drift.path, True
-    return (None if seen.usage and seen.usage.tells_cache else "I4"), None, False
+    told = seen.usage is not None and seen.usage.tells_cache
+    return (None if told or not seen.answered else "I4"), None, False
 
 
 def _missed(seen: Evidence) -> tuple[str | None, str | None, bool]:

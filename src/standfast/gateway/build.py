@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+from contextlib import ExitStack
+from dataclasses import replace
 
 from standfast.config import Settings, Upstream
 from standfast.engines.slots import Slots
@@ -12,8 +14,10 @@ from standfast.gateway.engine import EngineSide
 from standfast.ledger import Ledger
 from standfast.ledger.memory import MemoryLedger
 from standfast.ledger.sqlite import SqliteLedger
+from standfast.observe.bills import Bills
 from standfast.observe.log import RequestLog, all_of
 from standfast.observe.metrics import Metrics
+from standfast.providers.catalogue import Catalogue
 from standfast.turn import Turns
 
 EMBEDDED = "embedded"
@@ -46,14 +50,29 @@ def make_app(
     settings: Settings, metrics: Metrics, engine_url: str | None = None, listeners: Listeners | None = None
 ) -> Gateway:
     """The application of one worker process. ``engine_url`` is given where the embedded engine runs."""
+    closing = ExitStack()
     observe = all_of(metrics, RequestLog())
+    if settings.ledger != "memory":  # else nothing is to be left on disk
+        bills = Bills(settings.bills)
+        closing.callback(bills.close)
+        observe = all_of(observe, bills)
     ledger = open_ledger(settings)
-    turns = Turns(ledger, budget_ms=settings.budget_ms, observe=observe, memory_bytes=settings.ledger_memory_mb << 19)
-    engine, upstreams = None, settings.upstreams
+    closing.callback(ledger.close)
+    catalogue = Catalogue.load(
+        settings.providers_file if settings.providers_file.name else None, settings.price_profile
+    )
+    turns = Turns(
+        ledger,
+        budget_ms=settings.budget_ms,
+        observe=observe,
+        rules_of=catalogue.rules,
+        memory_bytes=settings.ledger_memory_mb << 19,
+    )
+    engine, upstreams = None, tuple(_known(upstream, catalogue) for upstream in settings.upstreams)
     if engine_url is not None:
         alone = settings.workers <= 1
         engine = EngineSide(EMBEDDED, Slots(max(1, settings.engine_slots)) if alone else None)
-        upstreams = (Upstream(EMBEDDED, engine_url),)
+        upstreams = (Upstream(EMBEDDED, engine_url, provider="llama.cpp"),)
         if listeners is not None:
             listeners.add(engine.observe)
     _calm_collector()
@@ -65,9 +84,17 @@ def make_app(
         observe=observe,
         engine=engine,
         probe=lambda: ledger.first(b"probe"),
-        close=ledger.close,
+        close=closing.close,
         flush=ledger.flush if settings.workers > 1 else None,
     )
+
+
+def _known(upstream: Upstream, catalogue: Catalogue) -> Upstream:
+    """An upstream with its provider, by its host if it was not given. Raises ConfigError for one that is not known."""
+    provider = upstream.provider or catalogue.provider_of(upstream.url)
+    if provider:
+        catalogue.provider(provider)
+    return replace(upstream, provider=provider)
 
 
 def _calm_collector() -> None:

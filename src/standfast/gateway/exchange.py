@@ -179,7 +179,7 @@ class Exchange:
                     policy=leave.policy,
                     options=leave.options,
                     provider=upstream.provider,
-                    breakpoints=upstream.breakpoints == "plan",
+                    breakpoints=upstream.breakpoints,
                     asks=self._parts.settings.provider_diagnostics,
                     now=time.time(),
                     request_id=self._record.request_id,

@@ -25,6 +25,14 @@ class Bill:
     """All that was attainable read from the cache, each other token at what such a token cost on average."""
     currency: str = ""
 
+    def as_json(self) -> dict[str, float | str]:
+        return {
+            "paid": self.paid,
+            "without_cache": self.without_cache,
+            "perfect": self.perfect,
+            "currency": self.currency or "input tokens",
+        }
+
     def __add__(self, other: Bill) -> Bill:
         if self.currency != other.currency:
             raise ValueError(f"bills in {self.currency!r} and {other.currency!r} do not add up")

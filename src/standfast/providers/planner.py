@@ -6,9 +6,11 @@ newest turn. What other sessions will send is known too: tools and system. That 
 providers take, in the order of what they are worth:
 
 1. the current tail, which the next turn of the session reads;
-2. the previous tail, which this turn reads: marked again, it is found however many blocks the turn has added (B2);
-3. the end of the system prompt, which the next session reads;
-4. the end of the tools, which a session with another system prompt reads.
+2. the end of what this request shares with the one before, if no entry ends there: the newest turn was another one, and
+   may be once more (B1, B6);
+3. the previous tail, which this turn reads: marked again, it is found however many blocks the turn has added (B2);
+4. the end of the system prompt, which the next session reads, and then that of the tools, which a session with
+   another system prompt reads.
 
 A client's own marks stay where they do no harm, and stand for ours where they do the same work. What changes from
 request to request is never marked, nor anything behind it but the part in front: a mark there is paid and never read.
@@ -26,6 +28,7 @@ _SPACING = 0.75
 """Share of the look-back within which marks are kept, so that a turn that is cut or retried still finds one."""
 
 TAIL = "the end of the newest turn, for the next one to read"
+SHARED = "the end of what two requests had in common, where no entry ends"
 PREVIOUS = "the end of the turn before, so that this one finds it"
 SYSTEM = "the end of the system prompt, for other sessions to read"
 TOOLS = "the end of the tools, for sessions with another system prompt"
@@ -116,12 +119,13 @@ def _wanted(rules: Rules, blocks: Blocks, shared: int, live: Sequence[int]) -> l
     before = max(live, default=0)
     found = [
         (tail, TAIL),
-        (before - 1 if before else _last(blocks, 0, min(shared, stable)), PREVIOUS),
+        (_last(blocks, before, min(shared, stable)), SHARED),
+        (before - 1 if before else None, PREVIOUS),
         (_last(blocks, blocks.tools, min(blocks.system, stable)), SYSTEM),
         (_last(blocks, 0, min(blocks.tools, stable)), TOOLS),
     ]
     if rules.regime is Regime.BOUNDARIES:
-        found = [pair for pair in found if pair[1] in (SYSTEM, PREVIOUS)]  # the provider marks the tail by itself
+        found = [pair for pair in found if pair[1] in (SHARED, SYSTEM)]  # the provider marks the tail by itself
     if rules.lookback and rules.regime is Regime.MARKS and tail is not None and before:
         reach = max(1, int(rules.lookback * _SPACING))
         steps = range(before - 1 + reach, tail, reach)

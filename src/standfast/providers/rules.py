@@ -55,6 +55,8 @@ class Rules:
     """Whether a top-level field marks the last cacheable block (it takes one of the marks)."""
     unmarkable: tuple[str, ...] = ()
     """Types of block on which a mark is refused, as thinking."""
+    invalidates: Mapping[str, str] = field(default_factory=dict)
+    """What changed → the first tier that is lost by it."""
     readable: str = "first_byte"
     """When what a request wrote can be read: ``first_byte`` of its response, its ``end``, or at ``once``."""
     read_price: float = 1.0

@@ -19,6 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from standfast import __version__, config
+from standfast.cli.figures import CONFIG, bill, providers
 from standfast.config import Settings, require_key_if_exposed
 from standfast.errors import ConfigError, LedgerError, StandfastError
 from standfast.policy import Leave, Policy, parse
@@ -26,8 +27,6 @@ from standfast.policy import Leave, Policy, parse
 if TYPE_CHECKING:  # what a command needs is loaded by it: --help and explain start without an engine
     from standfast.engines.embedded import EmbeddedEngine
     from standfast.events import Observer
-
-_CONFIG = click.option("--config", type=click.Path(path_type=Path), help="Configuration file (TOML); docs/settings.md.")
 
 
 def _settings_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -42,7 +41,7 @@ def _settings_options(command: Callable[..., Any]) -> Callable[..., Any]:
         else:
             option = click.option(flag, f.name, default=None, help=text, metavar=_METAVARS.get(str(f.type), "TEXT"))
         command = option(command)
-    return _CONFIG(command)
+    return CONFIG(command)
 
 
 _METAVARS = {"int": "N", "float": "SECONDS", "Path": "PATH", "Leave": "POLICY[,OPTION…]"}
@@ -167,6 +166,7 @@ def _leave(_context: click.Context, _param: click.Parameter, value: str) -> Leav
     help="Write each request as Standfast would send it into this folder.",
 )
 @click.option("--dialect", help="anthropic, openai_chat or openai_responses; detected if not given.")
+@click.option("--provider", default="", help="Whose cache it is; `standfast providers` lists them.")
 @click.option(
     "--policy",
     default=Policy.LOSSLESS.value,
@@ -175,7 +175,9 @@ def _leave(_context: click.Context, _param: click.Parameter, value: str) -> Leav
     callback=_leave,
     help="observe, lossless or isolate; options behind it: docs/policies.md.",
 )
-def explain(files: tuple[Path, ...], as_json: bool, emit: Path | None, dialect: str | None, policy: Leave) -> None:
+def explain(
+    files: tuple[Path, ...], as_json: bool, emit: Path | None, dialect: str | None, provider: str, policy: Leave
+) -> None:
     """Say why the second of two requests misses the cache that the first has filled.
 
     FILES are two or more request bodies in the order in which they were sent, or one case: an object with "requests"
@@ -183,7 +185,7 @@ def explain(files: tuple[Path, ...], as_json: bool, emit: Path | None, dialect: 
     """
     from standfast import explain as explaining
 
-    steps, sent = explaining.explain(explaining.load(files), dialect, policy)
+    steps, sent = explaining.explain(explaining.load(files), dialect, policy, provider)
     if emit:
         _write_all(emit, sent)
     if as_json:
@@ -275,6 +277,10 @@ def _setting_row(f: Any, resolved: Settings) -> tuple[str, str, str, str]:
     value = getattr(resolved, f.name)
     shown = ("set" if value else "not set") if f.metadata["secret"] else str(value)
     return f.name, shown, f"STANDFAST_{f.name.upper()}", f.metadata["help"]
+
+
+app.add_command(providers)
+app.add_command(bill)
 
 
 def _load(path: Path | None, flags: dict[str, Any], upstreams: tuple[str, ...] = ()) -> Settings:

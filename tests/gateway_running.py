@@ -22,6 +22,7 @@ from standfast.gateway.server import Server, config_of, listen, url_of
 from standfast.ledger.memory import MemoryLedger
 from standfast.observe.log import RequestLog, all_of
 from standfast.observe.metrics import Metrics
+from standfast.providers.catalogue import Catalogue
 from standfast.turn import Turns
 
 PATIENCE = 10.0
@@ -72,7 +73,7 @@ def gateway(
     metrics, events = Metrics(), list[Event]()
     observe = all_of(metrics, RequestLog(), events.append)
     # A busy machine must not turn a test of something else into one of the budget.
-    turns = Turns(MemoryLedger(64 << 20), budget_ms=5000, observe=observe)
+    turns = Turns(MemoryLedger(64 << 20), budget_ms=5000, observe=observe, rules_of=Catalogue.load().rules)
     app = Gateway(settings, turns, places, metrics=metrics, observe=observe, engine=engine, probe=probe, close=close)
     listener = listen("127.0.0.1", 0)
     up = threading.Event()

@@ -44,7 +44,7 @@ class Verdict:
     """See the module."""
 
     hit: bool
-    """All that was attainable was served, or nothing was attainable."""
+    """All that could be shared with what was sent before was served, or nothing could."""
     cause: str | None
     """What was lost to, or what was mended; None: nothing drifted."""
     path: str | None
@@ -90,8 +90,9 @@ def judge(seen: Evidence, bill: Bill | None = None, since: float | None = None) 
     could = attainable(seen)
     served = next(n for n in (cached, expected, round(seen.diagnosis.tokens.after * _scale(seen))) if n is not None)
     step = seen.outlook.rules.step if seen.outlook else 1
-    lost = max(0, could - served)
-    hit = lost < max(SLACK * could, step)
+    shared = could if _open(seen.diagnosis) is None else max(could, round(_shareable(seen) * _scale(seen)))
+    lost = max(0, shared - served)
+    hit = lost < max(SLACK * shared, step)
     cause, path, repaired = _mended(seen) if hit else _missed(seen)
     return Verdict(
         hit=hit,
@@ -115,6 +116,12 @@ def judge(seen: Evidence, bill: Bill | None = None, since: float | None = None) 
 def attainable(seen: Evidence) -> int:
     """Tokens that a perfect cache would have served, by the usage told."""
     return round(seen.diagnosis.tokens.attainable * _scale(seen))
+
+
+def _shareable(seen: Evidence) -> int:
+    """Tokens that would have been shared had nothing drifted, whether or not that could be mended."""
+    tokens = seen.diagnosis.tokens
+    return tokens.before + tokens.lost
 
 
 def _scale(seen: Evidence) -> float:

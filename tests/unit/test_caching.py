@@ -1,0 +1,207 @@
+"""Forecast and verdict against a simulated provider, which shares no matching code with either."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+import pytest
+from simulated import MODELS, Line
+
+from standfast.policy import Breakpoints, Leave, Option, Policy
+from standfast.turn import Plan
+
+PROSE = "You are the release assistant of the Larch project; cite ticket numbers and never invent a version. " * 60
+TOOLS = [{"name": n, "description": f"{n} things. " * 40, "input_schema": {"type": "object"}} for n in ("find", "open")]
+MARK = {"type": "ephemeral"}
+Body = dict[str, Any]
+
+
+def talk(turns: int, *, text: str = "Which tickets are open? " * 20, parts: int = 1) -> list[Body]:
+    messages: list[Body] = []
+    for n in range(turns):
+        said = [{"type": "text", "text": f"{n}.{i} {text}"} for i in range(parts)]
+        messages.append({"role": "user", "content": said})
+        messages.append({"role": "assistant", "content": [{"type": "text", "text": f"Answer {n}. " * 30}]})
+    return messages[:-1]
+
+
+def anthropic(turns: int, **more: Any) -> Body:
+    return {
+        "model": MODELS["anthropic"],
+        "max_tokens": 100,
+        "tools": TOOLS,
+        "system": [{"type": "text", "text": PROSE}],
+        "messages": talk(turns, **more),
+    }
+
+
+def verdict(plan: Plan) -> Any:
+    assert plan.verdict is not None
+    return plan.verdict
+
+
+def agree(plan: Plan, cached: int) -> None:
+    """What was foreseen is what was served, to the error of the token count."""
+    assert plan.outlook is not None
+    expected = plan.outlook.expected.cached
+    assert abs(expected - cached) <= 0.05 * max(expected, cached) + 64, (expected, cached)
+
+
+class TestAnthropic:
+    def test_a_client_that_sets_no_marks_hits_all_it_sent_before(self) -> None:
+        line = Line("anthropic", "anthropic")
+        for turns in range(1, 8):
+            plan, exchange = line.send(anthropic(turns))
+            agree(plan, exchange.served.cached)
+            assert verdict(plan).hit
+            if turns > 1:
+                before = anthropic(turns - 1)
+                assert exchange.served.cached >= 0.99 * line.simulated_tokens(before)
+                assert verdict(plan).cause == "B1"
+                assert verdict(plan).repaired
+
+    def test_under_observe_the_same_client_hits_nothing_and_is_told_why(self) -> None:
+        line = Line("anthropic", "anthropic", Leave(Policy.OBSERVE))
+        for turns in (1, 2, 3):
+            plan, exchange = line.send(anthropic(turns))
+            assert exchange.served.cached == 0
+        assert (verdict(plan).hit, verdict(plan).cause) == (False, "B1")
+        assert verdict(plan).lost_tokens > 1000
+        assert "breakpoint" in verdict(plan).fix
+        assert verdict(plan).since == 1_000_002.0
+
+    def test_a_turn_of_thirty_blocks_does_not_outrun_the_look_back(self) -> None:
+        for who, cause in ((Breakpoints.PLAN, True), (Breakpoints.CLIENT, False)):
+            line = Line("anthropic", "anthropic", breakpoints=who)
+            for turns in (1, 2):
+                body = anthropic(turns, parts=30)
+                body["messages"][-1]["content"][-1]["cache_control"] = MARK
+                plan, exchange = line.send(body)
+            assert (exchange.served.cached > 0) is cause
+            agree(plan, exchange.served.cached)
+            assert verdict(plan).cause == "B2"
+            assert verdict(plan).repaired is cause
+
+    def test_after_five_minutes_it_is_the_clocks_fault(self) -> None:
+        line = Line("anthropic", "anthropic")
+        line.send(anthropic(1))
+        plan, exchange = line.send(anthropic(2), after=301)
+        assert exchange.served.cached == 0
+        assert (verdict(plan).cause, verdict(plan).hit) == ("B4", False)
+        assert "ttl" in verdict(plan).fix
+
+    def test_the_option_ttl_asks_for_an_hour_once_gaps_need_it(self) -> None:
+        line = Line("anthropic", "anthropic", Leave(Policy.LOSSLESS, frozenset({Option.TTL})))
+        cached = []
+        for turns in range(1, 6):
+            plan, exchange = line.send(anthropic(turns), after=600)
+            cached.append(exchange.served.cached)
+        assert cached[:2] == [0, 0]
+        assert all(count > 2000 for count in cached[2:])
+        assert set(plan.outlook.marks.places.values()) == {"1h"} if plan.outlook and plan.outlook.marks else False
+
+    def test_what_is_too_short_is_not_marked(self) -> None:
+        line = Line("anthropic", "anthropic")
+        said = [{"role": "user", "content": "Hi"}]
+        body: Body = {"model": MODELS["anthropic"], "system": "Brief.", "messages": said}
+        plan, _ = line.send(body)
+        assert b"cache_control" not in plan.body
+        body["messages"] += [{"role": "assistant", "content": "Yes?"}, {"role": "user", "content": "Go"}]
+        plan, _ = line.send(body)
+        assert (verdict(plan).cause, verdict(plan).hit) == ("B3", False)
+
+    def test_eviction_is_no_fault_of_the_bytes(self) -> None:
+        line = Line("anthropic", "anthropic")
+        for turns in (1, 2, 3):
+            line.send(anthropic(turns))
+        assert line.simulated is not None
+        for cache in line.simulated._caches.values():
+            cache.forget(1 << 30)
+        plan, exchange = line.send(anthropic(4))
+        assert exchange.served.cached == 0
+        assert (verdict(plan).cause, verdict(plan).hit) == ("I3", False)
+
+    def test_the_providers_own_finding_is_asked_for_and_agrees(self) -> None:
+        line = Line("anthropic", "anthropic", asks=True)
+        line.send(anthropic(1))
+        changed = anthropic(2)
+        changed["system"][0]["text"] = "Speak French. " + PROSE
+        plan, _ = line.send(changed)
+        assert json.loads(plan.body)["diagnostics"] == {"previous_message_id": "msg_sim000000000000000000001"}
+        assert (verdict(plan).finding, verdict(plan).agrees, verdict(plan).cause) == ("system_changed", True, "C1")
+
+    def test_a_clients_own_marks_that_do_the_work_go_out_as_they_came(self) -> None:
+        line = Line("anthropic", "anthropic")
+        bodies = [anthropic(turns) for turns in (1, 2, 3)]
+        for body in bodies:
+            body["system"][0]["cache_control"] = MARK
+            body["messages"][-1]["content"][-1]["cache_control"] = MARK
+            if len(body["messages"]) > 2:
+                body["messages"][-3]["content"][-1]["cache_control"] = MARK
+            plan, exchange = line.send(body)
+            assert plan.body is plan.arrival.body
+            agree(plan, exchange.served.cached)
+        assert verdict(plan).cause is None
+
+    def test_money(self) -> None:
+        line = Line("anthropic", "anthropic")
+        for turns in (1, 2):
+            plan, exchange = line.send(anthropic(turns))
+        usage, bill = exchange.body["usage"], verdict(plan).bill
+        paid = usage["input_tokens"] * 5 + usage["cache_creation_input_tokens"] * 6.25
+        paid += usage["cache_read_input_tokens"] * 0.5 + usage["output_tokens"] * 25
+        assert bill.paid == pytest.approx(paid / 1e6)
+        assert bill.currency == "USD"
+        assert bill.perfect <= bill.paid < bill.without_cache
+
+
+class TestOpenAI:
+    def chat(self, question: str, turns: int = 1, model: str = "gpt-5.6-sol") -> Body:
+        system = {"role": "system", "content": PROSE}
+        history = [{"role": m["role"], "content": m["content"][0]["text"]} for m in talk(turns)]
+        history[-1]["content"] = question
+        return {"model": model, "messages": [system, *history]}
+
+    def test_another_question_finds_the_stable_end(self) -> None:
+        line = Line("openai", "openai_chat")
+        line.send(self.chat("What is open? " * 10))
+        _, missed = line.send(self.chat("Who is on call? " * 10))
+        plan, exchange = line.send(self.chat("When is the next release? " * 10))
+        assert missed.served.cached > 1024  # the system prompt was marked from the start
+        assert exchange.served.cached > 1024
+        raw = Line("openai", "openai_chat", Leave(Policy.OBSERVE))
+        for question in ("a", "b", "c"):
+            plan, exchange = raw.send(self.chat(question))
+        assert exchange.served.cached == 0
+        assert verdict(plan).cause == "B6"
+
+    def test_older_models_are_asked_for_nothing_but_a_key(self) -> None:
+        line = Line("openai", "openai_chat")
+        for turns in (1, 2, 3):
+            plan, exchange = line.send(self.chat("Go on. " * 20, turns, "gpt-5.5"))
+            agree(plan, exchange.served.cached)
+            assert verdict(plan).hit
+        sent, came = json.loads(plan.body), json.loads(plan.arrival.body)
+        assert sent.pop("prompt_cache_key") == line.keys[0]
+        assert sent == came
+        assert len(set(line.keys)) == 1
+
+    def test_a_clients_own_key_is_kept(self) -> None:
+        line = Line("openai", "openai_chat")
+        first = line.send({**self.chat("a"), "prompt_cache_key": "mine"})[0]
+        second = line.send({**self.chat("b", 2), "prompt_cache_key": "mine"})[0]
+        assert [json.loads(p.body)["prompt_cache_key"] for p in (first, second)] == ["mine", "mine"]
+
+
+def test_without_leave_nothing_is_added() -> None:
+    for provider, dialect, body in (
+        ("anthropic", "anthropic", anthropic(2)),
+        ("openai", "openai_chat", TestOpenAI().chat("x")),
+    ):
+        line = Line(provider, dialect, Leave(Policy.OBSERVE), asks=False)
+        for _ in range(2):
+            plan, _ = line.send(copy.deepcopy(body))
+            assert plan.body is plan.arrival.body
+            assert plan.headers == ()

@@ -32,8 +32,11 @@ def judged(running: Running, count: int) -> Any:
 
 @pytest.mark.parametrize("streaming", [False, True])
 def test_anthropic_talks_on_and_hits(streaming: bool) -> None:
-    with served("anthropic") as (url, _), gateway(Upstream("a", url, provider="anthropic")) as running:
-        client = claude(running.url)
+    with (
+        served("anthropic") as (url, _),
+        gateway(Upstream("a", url, provider="anthropic")) as running,
+        claude(running.url) as client,
+    ):
         messages: list[Any] = []
         for turn in range(1, 4):
             messages.append({"role": "user", "content": f"Question {turn}? " * 50})
@@ -56,8 +59,11 @@ def test_anthropic_talks_on_and_hits(streaming: bool) -> None:
 @pytest.mark.parametrize("streaming", [False, True])
 @pytest.mark.parametrize("api", ["chat", "responses"])
 def test_openai_talks_on_and_hits(api: str, streaming: bool) -> None:
-    with served("openai") as (url, _), gateway(Upstream("o", url, provider="openai")) as running:
-        client = gpt(running.url)
+    with (
+        served("openai") as (url, _),
+        gateway(Upstream("o", url, provider="openai")) as running,
+        gpt(running.url) as client,
+    ):
         history: list[Any] = [{"role": "system", "content": PROSE}]
         for turn in range(1, 4):
             history.append({"role": "user", "content": f"Question {turn}? " * 50})
@@ -83,14 +89,13 @@ def _ask(client: openai.OpenAI, api: str, history: list[Any], streaming: bool) -
 
 
 async def _siblings(url: str, count: int) -> list[int]:
-    client = anthropic.AsyncAnthropic(base_url=url, api_key="k", max_retries=0)
-
-    async def one(number: int) -> int:
+    async def one(client: anthropic.AsyncAnthropic, number: int) -> int:
         said: Any = [{"role": "user", "content": f"Part {number}: summarise it."}]
         answer = await client.messages.create(model=MODELS["anthropic"], max_tokens=64, system=PROSE, messages=said)
         return answer.usage.cache_read_input_tokens or 0
 
-    return await asyncio.gather(*(one(n) for n in range(count)))
+    async with anthropic.AsyncAnthropic(base_url=url, api_key="k", max_retries=0) as client:
+        return await asyncio.gather(*(one(client, n) for n in range(count)))
 
 
 @pytest.mark.parametrize(("wait", "readers"), [(5.0, 7), (0.0, 0)])
@@ -115,9 +120,8 @@ def test_two_keys_share_nothing() -> None:
     with served("anthropic") as (url, _), gateway(Upstream("a", url, provider="anthropic")) as running:
         said: Any = [{"role": "user", "content": "Hello?"}]
         for key in ("one", "two"):
-            answer = claude(running.url, key).messages.create(
-                model=MODELS["anthropic"], max_tokens=64, system=PROSE, messages=said
-            )
+            with claude(running.url, key) as client:
+                answer = client.messages.create(model=MODELS["anthropic"], max_tokens=64, system=PROSE, messages=said)
             assert answer.usage.cache_read_input_tokens == 0
 
 
@@ -125,8 +129,8 @@ def test_the_providers_finding_is_asked_for_and_told() -> None:
     with (
         served("anthropic") as (url, _),
         gateway(Upstream("a", url, provider="anthropic"), provider_diagnostics=True) as running,
+        claude(running.url) as client,
     ):
-        client = claude(running.url)
         said: Any = [{"role": "user", "content": "Hello?"}]
         for turn, prose in enumerate((PROSE, "Speak French. " + PROSE), 1):
             answer = client.messages.create(model=MODELS["anthropic"], max_tokens=64, system=prose, messages=said)

@@ -123,9 +123,7 @@ class Caching:
             ends=tuple(accumulate(size * ratio for size in layout.sizes())),
             tools=layout.firsts[layout.tools],
             system=layout.firsts[layout.system],
-            markable=frozenset(n for n in range(layout.blocks) if markable(layout, request.dialect, n))
-            if rules.marker
-            else frozenset(),
+            markable=markable(layout, request.dialect) if rules.marker else frozenset(),
             marks={block: _life(mark) for block, mark in marks.items()},
             automatic=_life(top) if top else None,
         )

@@ -92,18 +92,25 @@ def _shared_parts(old: Item, new: Item) -> int:
     return min(len(old.parts), len(new.parts))
 
 
-def markable(layout: Layout, dialect: Dialect, block: int) -> bool:
-    """Whether a mark may stand on a block."""
-    i = layout.item_of(block)
-    item, part = layout.items[i], layout.part(block)
-    if i < layout.tools:
-        return dialect.marks_tools and _DEFERRED not in item.wire
-    if part.kind in _UNMARKABLE or not part.size:
-        return False
-    if dialect.marks_tools:
-        return True
-    in_list = part.suffix.startswith(".content[") or (i < layout.system and part.suffix == ".content")
-    return item.role in _INPUT_ROLES and in_list and part.kind in (Kind.TEXT, Kind.MEDIA)
+def markable(layout: Layout, dialect: Dialect) -> frozenset[int]:
+    """The blocks on which a mark may stand."""
+    found: list[int] = []
+    for i, item in enumerate(layout.items):
+        first = layout.firsts[i]
+        if i < layout.tools:
+            if dialect.marks_tools and _DEFERRED not in item.wire:
+                found.append(first)
+        elif dialect.marks_tools:
+            found += [first + n for n, part in enumerate(item.parts) if part.kind not in _UNMARKABLE and part.size]
+        elif item.role in _INPUT_ROLES:
+            found += [first + n for n, part in enumerate(item.parts) if _bears_mark(part, i < layout.system)]
+    return frozenset(found)
+
+
+def _bears_mark(part: Part, is_system: bool) -> bool:
+    """Whether an input part of a dialect with marks on texts and media alone has room for one."""
+    in_list = part.suffix.startswith(".content[") or (is_system and part.suffix == ".content")
+    return in_list and part.kind in (Kind.TEXT, Kind.MEDIA)
 
 
 def marks_on(layout: Layout, field: str) -> dict[int, Json]:

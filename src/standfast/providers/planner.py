@@ -9,8 +9,8 @@ providers take, in the order of what they are worth:
 2. the end of what this request shares with the one before, if no entry ends there: the newest turn was another one, and
    may be once more (B1, B6);
 3. the previous tail, which this turn reads: marked again, it is found however many blocks the turn has added (B2);
-4. the end of the system prompt, which the next session reads, and then that of the tools, which a session with
-   another system prompt reads.
+4. the end of the system prompt, which the next session reads; then places within a long turn, and the end of the
+   tools, which a session with another system prompt reads.
 
 A client's own marks stay where they do no harm, and stand for ours where they do the same work. What changes from
 request to request is never marked, nor anything behind it but the part in front: a mark there is paid and never read.
@@ -122,17 +122,20 @@ def _wanted(rules: Rules, blocks: Blocks, shared: int, live: Sequence[int]) -> l
         (_last(blocks, before, min(shared, stable)), SHARED),
         (before - 1 if before else None, PREVIOUS),
         (_last(blocks, blocks.tools, min(blocks.system, stable)), SYSTEM),
-        (_last(blocks, 0, min(blocks.tools, stable)), TOOLS),
     ]
     if rules.regime is Regime.BOUNDARIES:
         found = [pair for pair in found if pair[1] in (SHARED, SYSTEM)]  # the provider marks the tail by itself
-    if rules.lookback and rules.regime is Regime.MARKS and tail is not None and before:
+    elif rules.lookback and tail is not None and before:
         reach = max(1, int(rules.lookback * _SPACING))
         steps = range(before - 1 + reach, tail, reach)
         found += [(_last(blocks, before, step + 1), BETWEEN) for step in steps]
+    if rules.regime is Regime.MARKS:
+        found.append((_last(blocks, 0, min(blocks.tools, stable)), TOOLS))
     wanted: dict[int, str] = {}
     for block, reason in found:
-        if block is not None and block in blocks.markable and _is_long_enough(rules, blocks, block):
+        if block is None or block >= stable or block not in blocks.markable:
+            continue
+        if _is_long_enough(rules, blocks, block):
             wanted.setdefault(block, reason)
     return list(wanted.items())
 

@@ -22,7 +22,7 @@ from standfast.prompt.model import Entry, Kind, Tier, Tip
 from standfast.prompt.replies import Usage
 from standfast.prompt.request import Request
 from standfast.prompt.system import system_path
-from standfast.providers.affinity import Rates, cache_key
+from standfast.providers.affinity import Lateness, Rates, cache_key
 from standfast.providers.calibrate import Calibration
 from standfast.providers.expect import Expected, Gap, Signs, expect, gap
 from standfast.providers.money import Bill, bill
@@ -83,6 +83,7 @@ class Caching:
     def __init__(self) -> None:
         self.calibration = Calibration()
         self._rates = Rates()
+        self._late = Lateness()
 
     def look_ahead(self, asked: Asked, rules: Rules, who: Breakpoints) -> Outlook:
         """Lay out, plan marks, and expect. Marks go into ``asked.mended`` where there is leave."""
@@ -91,6 +92,8 @@ class Caching:
         old = lay_out(reference.head.tools, reference.head.system, reference.sent) if reference else None
         shared = min(shared_blocks(old, layout), _reach(layout, mended)) if old else 0
         since = reference.at if reference else None
+        if since is not None and asked.continues:
+            self._late.learn(rules, asked.now - since)
         blocks = self._blocks(asked.request, layout, rules)
         left = _entries(old, reference, rules) if old and reference else ()
         entries = reference.entries or left if reference else ()
@@ -108,8 +111,7 @@ class Caching:
             shared=shared,
             entries=entries,
             now=asked.now,
-            gap=asked.now - since if since is not None and asked.continues else None,
-            long_life=Option.TTL in asked.leave.options,
+            late=self._late.share(rules) if Option.TTL in asked.leave.options else 0.0,
         )
         _set_marks(asked, layout, rules, blocks, marks)
         return Outlook(rules, layout, blocks, shared, raw, expected(marks.places, entries), left, marks, since)

@@ -89,10 +89,10 @@ def judge(seen: Evidence, bill: Bill | None = None, since: float | None = None) 
     expected = round(seen.outlook.expected.cached) if seen.outlook else None
     could = attainable(seen)
     served = next(n for n in (cached, expected, round(seen.diagnosis.tokens.after * _scale(seen))) if n is not None)
-    step = seen.outlook.rules.step if seen.outlook else 1
+    step = seen.outlook.rules.step if seen.outlook else 1  # a hit is rounded down, and the end of a prefix estimated
     shared = could if _open(seen.diagnosis) is None else max(could, round(_shareable(seen) * _scale(seen)))
     lost = max(0, shared - served)
-    hit = lost < max(SLACK * shared, step)
+    hit = lost < max(SLACK * shared, 2 * step)
     cause, path, repaired = _mended(seen) if hit else _missed(seen)
     return Verdict(
         hit=hit,

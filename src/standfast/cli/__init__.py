@@ -20,6 +20,7 @@ from rich.text import Text
 
 from standfast import __version__, config
 from standfast.cli.figures import CONFIG, bill, providers
+from standfast.cli.whatif import whatif
 from standfast.config import Settings, require_key_if_exposed
 from standfast.errors import ConfigError, LedgerError, StandfastError
 from standfast.policy import Leave, Policy, parse
@@ -281,6 +282,7 @@ def _setting_row(f: Any, resolved: Settings) -> tuple[str, str, str, str]:
 
 app.add_command(providers)
 app.add_command(bill)
+app.add_command(whatif)
 
 
 def _load(path: Path | None, flags: dict[str, Any], upstreams: tuple[str, ...] = ()) -> Settings:

@@ -13,6 +13,8 @@ from collections import OrderedDict
 from standfast.providers.rules import Rules
 
 _PREFIXES = 10_000
+_FADE = 0.997
+_MODELS = 1_000
 _WINDOW = 60.0  # seconds over which a rate is taken
 
 
@@ -31,6 +33,26 @@ class Rates:
         if len(self._counts) > _PREFIXES:
             self._counts.popitem(last=False)
         return count
+
+
+class Lateness:
+    """How often a session's next request comes when the default life is over and the longest is not, by model."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, tuple[float, float]] = {}
+
+    def learn(self, rules: Rules, gap: float) -> None:
+        """Two requests of a session were so many seconds apart."""
+        late, seen = self._seen.get(rules.model, (0.0, 0.0))
+        is_late = rules.life < gap <= max(rules.ttls.values(), default=rules.life)
+        self._seen[rules.model] = (late * _FADE + is_late, seen * _FADE + 1.0)
+        if len(self._seen) > _MODELS:
+            self._seen.pop(next(iter(self._seen)))
+
+    def share(self, rules: Rules) -> float:
+        """Of the latest few hundred requests; a guess of one in fifty where few were seen."""
+        late, seen = self._seen.get(rules.model, (0.0, 0.0))
+        return (late + 1.0) / (seen + 50.0)
 
 
 def cache_key(prefix: bytes, session: bytes, per_minute: float, rules: Rules) -> str:

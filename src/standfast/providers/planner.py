@@ -60,13 +60,12 @@ def plan(
     shared: int,
     entries: Sequence[Entry],
     now: float,
-    gap: float | None = None,
-    long_life: bool = False,
+    late: float = 0.0,
 ) -> Marks:
     """Plan the marks of one request.
 
-    ``shared``: leading blocks in common with the request that left ``entries``. ``gap``: seconds since that request,
-    if it is of the same session. ``long_life``: a longer life may be asked for than the default.
+    ``shared``: leading blocks in common with the request that left ``entries``. ``late``: share of a session's requests
+    that come when the default life is over and the longest is not; 0: a longer life must not be asked for.
     """
     if rules.regime not in (Regime.MARKS, Regime.BOUNDARIES) or not rules.marker:
         return Marks(dict(blocks.marks), dict.fromkeys(blocks.marks, CLIENT))
@@ -81,8 +80,11 @@ def plan(
     room = budget - len(ours)
     surplus = [block for block in sorted(kept, reverse=True) if block not in ours]
     dropped += [(block, SURPLUS) for block in surplus[room:]]
+    life = _life(
+        rules, blocks, max((e.blocks for e in entries if e.until >= now and e.blocks <= shared), default=0), late
+    )
     for block in sorted([*ours, *surplus[:room]]):
-        places[block] = kept.get(block, _life(rules, blocks, block, gap, long_life))
+        places[block] = kept.get(block, life)
     _order_lives(rules, places)
     return Marks(places, {block: reasons.get(block, CLIENT) for block in places}, tuple(sorted(dropped)))
 
@@ -160,12 +162,19 @@ def _is_covered(
     return reason is SYSTEM and any(blocks.tools <= mark < blocks.system for mark in kept)
 
 
-def _life(rules: Rules, blocks: Blocks, block: int, gap: float | None, long_life: bool) -> str:
-    """The life to ask for: the long one where the session's gaps outlast the default one, and not the long one."""
+def _life(rules: Rules, blocks: Blocks, held: int, late: float) -> str:
+    """The life to ask for; empty for the default.
+
+    The long one costs more for what is written now, which is all behind the ``held`` blocks, and saves writing all of
+    it again when the next request is late.
+    """
     longest = max(rules.ttls, key=lambda name: rules.ttls[name], default="")
-    if not long_life or gap is None or not longest or not rules.life < gap <= rules.ttls[longest]:
+    if not late or rules.ttls.get(longest, 0.0) <= rules.life:
         return ""
-    return longest
+    short, long = (rules.write_price.get(name, 1.0) for name in (rules.default_ttl, longest))
+    total = blocks.tokens(len(blocks.ends))
+    saved = late * (short - rules.read_price) * total
+    return longest if saved > (long - short) * (total - blocks.tokens(held)) else ""
 
 
 def _order_lives(rules: Rules, places: dict[int, str]) -> None:

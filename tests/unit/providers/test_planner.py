@@ -157,11 +157,13 @@ class TestPlan:
         blocks = prompt([1000] * 6, marks={4: "1h"})
         found = plan(CLAUDE, blocks, shared=0, entries=(), now=0)
         assert [found.places[b] for b in sorted(found.places)] == ["1h", "1h", "1h", ""]
-        asked = plan(CLAUDE, prompt([1000] * 6), shared=3, entries=(), now=0, gap=900, long_life=True)
-        assert set(asked.places.values()) == {"1h"}
-        for seconds in (200, 4000):
-            asked = plan(CLAUDE, prompt([1000] * 6), shared=3, entries=(), now=0, gap=seconds, long_life=True)
-            assert set(asked.places.values()) == {""}
+
+    @pytest.mark.parametrize(("held", "late", "life"), [(5, 0.2, "1h"), (5, 0.05, ""), (3, 0.2, ""), (5, 0.0, "")])
+    def test_the_long_life_is_asked_for_where_it_pays(self, held: int, late: float, life: str) -> None:
+        """0.75 of what is written more, against 1.15 of all of it when the next request is late."""
+        entries = [Entry(held, "5m", 300)]
+        asked = plan(CLAUDE, prompt([1000] * 6), shared=held, entries=entries, now=0, late=late)
+        assert set(asked.places.values()) == {life}
 
     def test_boundaries_mark_the_stable_end(self) -> None:
         assert self.of(prompt([2000, 500, 500], tools=0, system=1), GPT) == [0]

@@ -64,6 +64,10 @@ class Leave:
     options: Options = NO_OPTIONS
     pin_billing: bool = True
     """Whether a per-request billing block may be sent as it was first sent; false for an upstream that reads it."""
+    allowed_tools: bool = False
+    """Whether the upstream lets tool_choice restrict the tools that are declared."""
+    cold: bool = False
+    """Whether the upstream's cache holds nothing of the session any more, so that a change costs nothing now."""
 
     def __str__(self) -> str:
         return ", ".join([self.policy, *sorted(self.options)])

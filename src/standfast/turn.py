@@ -169,7 +169,7 @@ class Turns:
             reference, continues = arrival.reference, True
         deadline += self._clock() - looked_up  # reading a session back from disk is no work that grows with the body
         carried = _carried(request, place, reference, arrival.policy)
-        leave = Leave(arrival.policy, arrival.options, arrival.pin_billing)
+        leave = self._leave(arrival, request, reference if continues else None)
         mended = mend(
             request,
             reference,
@@ -194,11 +194,27 @@ class Turns:
         plan._request, plan._mended, plan._heads = request, mended, heads
         return plan
 
-    def _look_ahead(self, arrival: Arrival, asked: Asked, head: bytes) -> Outlook | None:
-        """What the upstream's cache will do; sets marks, key and question where there is leave."""
+    def _leave(self, arrival: Arrival, request: Request, before: Tip | None) -> Leave:
+        """All that may be done to one request. ``before``: the one that it continues."""
+        rules = self._rules(arrival, request)
+        return Leave(
+            arrival.policy,
+            arrival.options,
+            arrival.pin_billing,
+            allowed_tools=rules is not None and rules.allowed_tools,
+            cold=rules is not None and before is not None and arrival.now - before.at > rules.life,
+        )
+
+    def _rules(self, arrival: Arrival, request: Request) -> Rules | None:
         if self._rules_of is None or not arrival.provider:
             return None
-        rules = self._rules_of(arrival.provider, asked.request.head.model)
+        return self._rules_of(arrival.provider, request.head.model)
+
+    def _look_ahead(self, arrival: Arrival, asked: Asked, head: bytes) -> Outlook | None:
+        """What the upstream's cache will do; sets marks, key and question where there is leave."""
+        rules = self._rules(arrival, asked.request)
+        if rules is None:
+            return None
         outlook = self._caching.look_ahead(asked, rules, arrival.breakpoints)
         self._caching.affinity(asked, rules, head)
         self._caching.question(asked, rules)
@@ -314,9 +330,10 @@ def _as_sent(dialect: Dialect, head: Head, mended: Mended) -> Head:
     """The head as it goes out; the client's own if nothing in it was changed, so that sessions share it."""
     names = [name for name in dialect.routes if name in head.routes or name in mended.fields]
     routes = {name: mended.fields.get(name) or head.routes[name] for name in names}
-    if mended.tools is head.tools and mended.system is head.system and routes == head.routes:
+    model = canonical.decode(mended.fields["model"]) if "model" in mended.fields else head.model
+    if mended.tools is head.tools and mended.system is head.system and (model, routes) == (head.model, head.routes):
         return head
-    return replace(head, tools=mended.tools, system=mended.system, routes=routes)
+    return replace(head, model=str(model), tools=mended.tools, system=mended.system, routes=routes)
 
 
 def _reason(error: Exception) -> str:

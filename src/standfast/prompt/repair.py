@@ -37,7 +37,7 @@ def mend(
     ``continues`` is false for a reference that merely has the same tools and system: then the histories are two.
     """
     result = Mended((), (), [])
-    tools = tools_to_send(request.head, reference.head if reference else None, leave, result, firsts)
+    tools = tools_to_send(request, reference.head if reference else None, leave, result, firsts, continues=continues)
     system = system_to_send(request, reference, leave, result, firsts)
     result.tools = fitted_all(request.dialect, tools, request.head.tools, items)
     result.system = fitted_all(request.dialect, system, request.head.system, items)
@@ -45,11 +45,11 @@ def mend(
         if [item.key for item in wanted] != [item.key for item in got]:  # a shape that has no place for a marker
             result.drifts = [replace(d, repaired=d.repaired and d.tier is not tier) for d in result.drifts]
     if reference is not None:
-        compare_params(request, reference.head, leave, result)
+        compare_params(request, reference.head, leave, result, continues=continues)
         history_to_send(request, reference, leave, items, result, carried)
         if continues or is_window(request, reference):
             name_break(request, reference, result.shared, result)
-        keep_routes(request.head, reference.head, result)
+        keep_routes(request, reference.head, result)
         _side_request(request, reference, result)
     else:
         result.sent = untouched(request).sent

@@ -38,11 +38,11 @@ TOOLS: list[tuple[Any, Any, list[str], Any]] = [
     ([A, B], [A, backwards(B)], ["T2"], [A, B]),
     ([A, B], [backwards(B), A], ["T1", "T2"], [A, B]),
     ([A, B], [A, B, C], ["T4"], [A, B, C]),
-    ([A, B], [C, B, A], ["T4"], [A, B, C]),
-    ([A, B, C], [C, A], ["T4"], [A, C]),
+    ([A, B], [C, B, A], ["T1", "T4"], [A, B, C]),
+    ([A, B, C], [C, A], ["T1", "T4"], [A, C]),
     ([A, B], [A], ["T4"], [A]),
     ([A, B], [], ["T4"], []),
-    ([A, B], [backwards(B), tool("a", "see /tmp/x")], ["C1"], [tool("a", "see /tmp/x"), B]),
+    ([A, B], [backwards(B), tool("a", "see /tmp/x")], ["T1", "T2", "C1"], [tool("a", "see /tmp/x"), B]),
     ([tool("a", "at 09:14")], [tool("a", "at 09:15")], ["T3"], [tool("a", "at 09:15")]),
     ([tool("a", x="id 0b6f6a9e1d5c")], [tool("a", x="id 0b6f6a9e1d5d")], ["T3"], [tool("a", x="id 0b6f6a9e1d5d")]),
     ([tool("a", x="red")], [tool("a", x="blue")], ["C1"], [tool("a", x="blue")]),
@@ -58,7 +58,7 @@ def test_tools(before: Any, after: Any, named: list[str], out: Any) -> None:
     session.send(anthropic(MORE, PROSE, tools=before))
     plan = session.send(anthropic([*MORE, answer(), Q], PROSE, tools=after))
     assert session.failures == []
-    assert causes(plan) == named
+    assert sorted(causes(plan)) == sorted(named)
     assert json.dumps(sent(plan)["tools"]) == json.dumps(out)
 
 

@@ -164,8 +164,9 @@ def test_new_tools_go_last_and_known_ones_keep_order_and_bytes() -> None:
     shuffled = {"input_schema": {"type": "object"}, "description": "does it", "name": "b"}
     plan = session.send(anthropic([Q, *MORE], PROSE, tools=[tool("c"), shuffled, tool("a")]))
     assert [t["name"] for t in sent(plan)["tools"]] == ["a", "b", "c"]
-    assert plan.diagnosis.primary is not None
-    assert (plan.diagnosis.cause, plan.diagnosis.path) == ("T4", "tools[2]")
+    found = {d.cause: (d.path, d.repaired) for d in plan.diagnosis.drifts}
+    assert found["T4"] == ("tools[2]", False)
+    assert found["T1"] == ("tools[1].name", True)
 
 
 # Ids

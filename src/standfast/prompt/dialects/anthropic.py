@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from standfast.prompt.canonical import Json
 from standfast.prompt.dialects.base import (
@@ -49,7 +49,8 @@ class Anthropic:
         Param("effort", Tier.PARAMS),
         Param("mcp_servers", Tier.TOOLS),
     )
-    routes: tuple[str, ...] = ()
+    routes: tuple[str, ...] = ("cache_salt",)
+    salts: tuple[str, ...] = ("cache_salt",)
     results_stand_alone = False
     call_id_path = ".id"
     result_id_path = ".tool_use_id"
@@ -101,6 +102,10 @@ class Anthropic:
             return value
         kept = [b for b in content if not (isinstance(b, dict) and word(b.get("type")) in _THINKING)]
         return {**value, "content": kept} if kept else None
+
+    def allowing(self, choice: Json, tools: Sequence[Json]) -> Json | None:
+        """None: this API has no such choice."""
+        return None
 
     def with_tail(self, value: Json, text: str) -> list[Json]:
         """One more text block at the end of the last message."""

@@ -6,7 +6,7 @@ sends gets a description, if only "something we do not know, take it as a whole"
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from msgspec import Raw
@@ -64,6 +64,8 @@ class Dialect(Protocol):
     tools: str
     params: tuple[Param, ...]
     routes: tuple[str, ...]
+    salts: tuple[str, ...]
+    """Those of the routes that keep caches apart on purpose."""
     results_stand_alone: bool
     """Whether a result is an element of its own, so that results that follow each other are one run."""
     call_id_path: str
@@ -101,6 +103,10 @@ class Dialect(Protocol):
         """A model's answer without its reasoning; None if it is nothing else."""
         ...
 
+    def allowing(self, choice: Json, tools: Sequence[Json]) -> Json | None:
+        """A tool_choice that lets the model call only these of the tools declared; None if there is none like it."""
+        ...
+
     def with_tail(self, value: Json, text: str) -> list[Json]:
         """The last element of a request with text appended for the model: one element, or two."""
         ...
@@ -120,6 +126,11 @@ def marked_places(value: Json) -> list[tuple[Position, dict[str, Json]]]:
 def word(value: Json) -> str:
     """A name or type as text, whatever JSON stands in its place."""
     return value if isinstance(value, str) else "" if value is None else key_form(value).decode()
+
+
+def is_narrow(choice: Json) -> bool:
+    """Whether a tool_choice says by itself which tools may be called: none, one, or those allowed."""
+    return choice == "none" or isinstance(choice, dict)
 
 
 def is_empty(value: Json) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from standfast.prompt.canonical import Json
 from standfast.prompt.dialects.base import (
@@ -12,6 +12,7 @@ from standfast.prompt.dialects.base import (
     arguments_meaning,
     in_order,
     is_empty,
+    is_narrow,
     result_meaning,
     said,
     system_meaning,
@@ -44,7 +45,8 @@ class OpenAIChat:
         Param("thinking", Tier.PARAMS),
         Param("tool_choice", Tier.PARAMS, b'"auto"', "allowed_tools"),
     )
-    routes: tuple[str, ...] = ("prompt_cache_key", "session_id")
+    routes: tuple[str, ...] = ("prompt_cache_key", "session_id", "cache_salt", "extra_key")
+    salts: tuple[str, ...] = ("cache_salt", "extra_key")
     results_stand_alone = True
     call_id_path = ".id"
     result_id_path = ""
@@ -88,6 +90,17 @@ class OpenAIChat:
     def without_thinking(self, value: Json) -> Json | None:
         """A message without the fields that carry reasoning."""
         return {k: v for k, v in value.items() if k not in _REASONING} if isinstance(value, dict) else value
+
+    def allowing(self, choice: Json, tools: Sequence[Json]) -> Json | None:
+        """``allowed_tools``, which leaves the list of tools alone."""
+        functions = [
+            {"type": "function", "function": {"name": tool["function"]["name"]}}
+            for tool in tools
+            if isinstance(tool, dict) and isinstance(tool.get("function"), dict)
+        ]
+        if choice not in ("auto", "required", None) or len(functions) != len(tools):
+            return choice if is_narrow(choice) else None
+        return {"type": "allowed_tools", "allowed_tools": {"mode": choice or "auto", "tools": functions}}
 
     def with_tail(self, value: Json, text: str) -> list[Json]:
         """Text at the end of a user message; behind anything else, a system message of its own."""

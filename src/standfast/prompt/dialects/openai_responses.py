@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from standfast.prompt.canonical import Json
 from standfast.prompt.dialects.base import (
@@ -11,6 +11,7 @@ from standfast.prompt.dialects.base import (
     Piece,
     arguments_meaning,
     in_order,
+    is_narrow,
     result_meaning,
     said,
     system_meaning,
@@ -42,7 +43,8 @@ class OpenAIResponses:
         Param("reasoning.effort", Tier.TOOLS),
         Param("tool_choice", Tier.PARAMS, b'"auto"', "allowed_tools"),
     )
-    routes: tuple[str, ...] = ("prompt_cache_key", "session_id")
+    routes: tuple[str, ...] = ("prompt_cache_key", "session_id", "cache_salt", "extra_key")
+    salts: tuple[str, ...] = ("cache_salt", "extra_key")
     results_stand_alone = True
     call_id_path = ".call_id"
     result_id_path = ""
@@ -93,6 +95,17 @@ class OpenAIResponses:
     def without_thinking(self, value: Json) -> Json | None:
         """Nothing of a reasoning item, all of any other."""
         return None if isinstance(value, dict) and value.get("type") == "reasoning" else value
+
+    def allowing(self, choice: Json, tools: Sequence[Json]) -> Json | None:
+        """``allowed_tools``, which leaves the list of tools alone."""
+        named = [
+            {name: tool[name] for name in ("type", "name", "server_label") if name in tool}
+            for tool in tools
+            if isinstance(tool, dict)
+        ]
+        if choice not in ("auto", "required", None):
+            return choice if is_narrow(choice) else None
+        return {"type": "allowed_tools", "mode": choice or "auto", "tools": named}
 
     def with_tail(self, value: Json, text: str) -> list[Json]:
         """A developer message behind the last item; a bare string gets the text appended."""

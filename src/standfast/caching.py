@@ -34,6 +34,8 @@ _MARKS: dict[str, dict[str, Json]] = {
     "prompt_cache_breakpoint": {"mode": "explicit"},
 }
 """How a mark is written, by its field; a life other than the default goes behind it as ``ttl``."""
+_MOVING = ("S1", "S2", "S3", "S4")
+_SOON = 120.0  # seconds: what changes once an hour may well be marked
 _LEAST_GAP = 64.0  # tokens
 _DAY = 86_400
 _OURS_TO_MEND = ("B1", "B2", "B6")
@@ -94,7 +96,7 @@ class Caching:
         since = reference.at if reference else None
         if since is not None and asked.continues:
             self._late.learn(rules, asked.now - since)
-        blocks = self._blocks(asked.request, layout, rules)
+        blocks = self._blocks(asked.request, layout, rules, _volatile(asked, layout))
         left = _entries(old, reference, rules) if old and reference else ()
         entries = reference.entries or left if reference else ()
 
@@ -116,7 +118,7 @@ class Caching:
         _set_marks(asked, layout, rules, blocks, marks)
         return Outlook(rules, layout, blocks, shared, raw, expected(marks.places, entries), left, marks, since)
 
-    def _blocks(self, request: Request, layout: Layout, rules: Rules) -> Blocks:
+    def _blocks(self, request: Request, layout: Layout, rules: Rules, volatile: frozenset[int]) -> Blocks:
         ratio = self.calibration.ratio(f"{rules.provider}/{rules.model}")
         marks = marks_on(layout, rules.marker) if rules.marker else {}
         where = request.fields.get(rules.marker) if rules.automatic else None
@@ -127,6 +129,7 @@ class Caching:
             system=layout.firsts[layout.system],
             markable=markable(layout, request.dialect) if rules.marker else frozenset(),
             marks={block: _life(mark) for block, mark in marks.items()},
+            volatile=volatile,
             automatic=_life(top) if top else None,
         )
 
@@ -181,6 +184,16 @@ def _set_marks(asked: Asked, layout: Layout, rules: Rules, blocks: Blocks, marks
         for block, life in marks.places.items()
     }
     asked.mended = remark(asked.mended, layout, asked.request.dialect, rules.marker, wanted)
+
+
+def _volatile(asked: Asked, layout: Layout) -> frozenset[int]:
+    """Blocks of the system prompt that went out changed soon after they had last been sent: they will change again."""
+    reference = asked.reference
+    if reference is None or asked.now - reference.at > _SOON:
+        return frozenset()
+    found = {d.path for d in asked.mended.drifts if d.cause in _MOVING and not d.repaired}
+    system = range(layout.tools, layout.system)
+    return frozenset(layout.firsts[i] for i in system if system_path(asked.request, i - layout.tools) in found)
 
 
 def _reach(layout: Layout, mended: Mended) -> int:

@@ -144,6 +144,19 @@ class TestAnthropic:
             agree(plan, exchange.served.cached)
         assert verdict(plan).cause is None
 
+    def test_nothing_is_marked_behind_a_clock_that_ticks(self) -> None:
+        line = Line("anthropic", "anthropic")
+        for turns in (1, 2, 3):
+            body = anthropic(turns)
+            body["system"].insert(1, {"type": "text", "text": f"It is 09:14:{turns:02d}."})
+            body["system"].append({"type": "text", "text": PROSE})
+            plan, exchange = line.send(body)
+        assert plan.outlook is not None
+        assert plan.outlook.marks is not None
+        assert sorted(plan.outlook.marks.places) == [1, 2]
+        assert exchange.served.cached > 1000
+        assert (verdict(plan).cause, verdict(plan).hit) == ("S1", False)
+
     def test_money(self) -> None:
         line = Line("anthropic", "anthropic")
         for turns in (1, 2):

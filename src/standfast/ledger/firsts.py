@@ -25,6 +25,9 @@ class FirstForms:
         first = self._items.get(self._dialect, item.tier, wire)
         return item if first.key == item.key or first.marked or first.wire[:1] != item.wire[:1] else first
 
+    def varied(self, around: bytes, lines: bytes) -> bool:
+        return self._ledger.keep_first(link(self._key, b"varied\0", around), lines) != lines
+
     def order(self, tools: tuple[Item, ...]) -> tuple[Item, ...]:
         if len(tools) < 2:
             return tools

@@ -17,25 +17,32 @@ from standfast.prompt.model import Item, Sent, Tier
 from standfast.prompt.request import Request
 
 _TAG = "<system-update>\n"
-_MOVABLE = frozenset({"S1", "S2", "S3", "S4"})
+MOVABLE = frozenset({"S1", "S2", "S3", "S4"})
 _OPEN = f"{_TAG}These lines of the system prompt have changed and now read:\n"
 _HINT = b"<system-update>"
 _SAME = "The system prompt applies again exactly as written."
 _CLOSE = "\n</system-update>"
 
 
-def is_volatile(old: Sequence[Item], new: Sequence[Item]) -> bool:
-    """Whether two system prompts of as many items differ in volatile text only."""
-    for before, after in zip(old, new, strict=True):
-        if drift.meaning(before) == drift.meaning(after):
-            continue
-        if _without_text(canonical.decode(before.wire)) != _without_text(canonical.decode(after.wire)):
-            return False
-        if volatile.cause_of_change(drift.text_of(before), drift.text_of(after)) not in _MOVABLE:
-            return False
-        if not _only_replaced(drift.text_of(before), drift.text_of(after)):
-            return False
-    return True
+def can_be_told(old: Sequence[Item], new: Sequence[Item]) -> bool:
+    """Whether the news of a system prompt tells all that is new in it, if the old one goes out again."""
+    changed = [(a, b) for a, b in zip(old, new, strict=True) if drift.meaning(a) != drift.meaning(b)]
+    return all(
+        same_but_text(a, b) and _only_replaced(drift.text_of(a), drift.text_of(b)) and not _in_code(a, b)
+        for a, b in changed
+    )
+
+
+def same_but_text(before: Item, after: Item) -> bool:
+    """Whether two system items differ in their text only."""
+    return _without_text(canonical.decode(before.wire)) == _without_text(canonical.decode(after.wire))
+
+
+def _in_code(before: Item, after: Item) -> bool:
+    """Whether a change lies inside a fenced block of code: what stands there is an example, not news."""
+    text, other = drift.text_of(before), drift.text_of(after)
+    start, _, _ = volatile.changed_span(text, other)
+    return text.count("```", 0, start) % 2 == 1
 
 
 def _without_text(value: canonical.Json) -> bytes:

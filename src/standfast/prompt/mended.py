@@ -22,6 +22,10 @@ class Firsts(Protocol):
         """The same tools in the order in which this set was first sent."""
         ...
 
+    def varied(self, around: bytes, lines: bytes) -> bool:
+        """Whether what stands at a place (a digest of its surroundings) has been something else again before now."""
+        ...
+
 
 @dataclass(slots=True)
 class Mended:

@@ -38,7 +38,7 @@ def mend(
     """
     result = Mended((), (), [])
     tools = tools_to_send(request, reference.head if reference else None, leave, result, firsts, continues=continues)
-    system = system_to_send(request, reference, leave, result, firsts)
+    system = system_to_send(request, reference, leave, result, firsts, continues=continues)
     result.tools = fitted_all(request.dialect, tools, request.head.tools, items)
     result.system = fitted_all(request.dialect, system, request.head.system, items)
     for tier, wanted, got in ((Tier.TOOLS, tools, result.tools), (Tier.SYSTEM, system, result.system)):

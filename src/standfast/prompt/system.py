@@ -4,19 +4,25 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
+from difflib import SequenceMatcher
 
 from standfast.policy import Leave, Policy
-from standfast.prompt import isolate, volatile
+from standfast.prompt import canonical, isolate, volatile
+from standfast.prompt.causes import Repair
 from standfast.prompt.drift import Drift, meaning, text_of
 from standfast.prompt.mended import Firsts, Mended, settle
 from standfast.prompt.model import Item, Tier, Tip
 from standfast.prompt.request import Request
+from standfast.prompt.sections import Order, compare, permutation
+
+_MOST = 0.5  # of a system prompt: what all share
 
 
 def system_to_send(
-    request: Request, reference: Tip | None, leave: Leave, result: Mended, firsts: Firsts
+    request: Request, reference: Tip | None, leave: Leave, result: Mended, firsts: Firsts, *, continues: bool
 ) -> tuple[Item, ...]:
-    """The system prompt as it goes out."""
+    """The system prompt as it goes out. ``continues``: the reference is of the same session."""
     new = request.head.system
     if reference is None:
         alone = Counter(map(meaning, new))  # of two blocks that say the same neither is the other's first form
@@ -27,28 +33,96 @@ def system_to_send(
     old = reference.head.system
     if [item.key for item in new] == [item.key for item in old]:
         return new
-    if len(new) != len(old):
-        place = next(
-            (i for i, (a, b) in enumerate(zip(old, new, strict=False)) if meaning(a) != meaning(b)),
-            len(min(new, old, key=len)),
-        )
-        settle(result.drifts, [_system_drift(request, old, new, place)], repaired=False)
+    if permutation([meaning(item) for item in old], [meaning(item) for item in new]):
+        i = next(i for i, (a, b) in enumerate(zip(old, new, strict=True)) if meaning(a) != meaning(b))
+        found = Drift("S5", system_path(request, i), Tier.SYSTEM, text_of(old[i]).encode(), text_of(new[i]).encode())
+        settle(result.drifts, [found], repaired=True)
+        return old
+    steps = SequenceMatcher(None, list(map(meaning, old)), list(map(meaning, new)), autojunk=False).get_opcodes()
+    if any(i_end - i != j_end - j for _, i, i_end, j, j_end in steps):
+        settle(result.drifts, _came_and_went(request, old, new, steps), repaired=False)
         return new
-    changed = [i for i, (a, b) in enumerate(zip(old, new, strict=True)) if meaning(a) != meaning(b)]
-    formed = [
+    return _piece_by_piece(request, old, leave, result, firsts, continues=continues)
+
+
+def _came_and_went(
+    request: Request, old: Sequence[Item], new: Sequence[Item], steps: Sequence[tuple[str, int, int, int, int]]
+) -> list[Drift]:
+    """Blocks that were added or taken out, or changed beside that: one drift for each place."""
+    drifts = []
+    for kind, i, i_end, j, j_end in steps:
+        if kind != "equal":
+            before, after = ("\n".join(map(text_of, items)) for items in (old[i:i_end], new[j:j_end]))
+            drifts.append(system_change(before, after, system_path(request, j)))
+    return drifts
+
+
+def _piece_by_piece(
+    request: Request, old: Sequence[Item], leave: Leave, result: Mended, firsts: Firsts, *, continues: bool
+) -> tuple[Item, ...]:
+    """Two system prompts of as many blocks, held against each other block by block."""
+    new = request.head.system
+    found = {i: _block_drift(request, old, new, i, firsts, continues=continues) for i in _differing(old, new, leave)}
+    moved = {i for i, d in found.items() if d.cause == "S5" and d.repair is Repair.LOSSLESS}
+    changed = {i for i in found if not _same(old[i], new[i])} - moved
+    volatile_only = all(found[i].cause in isolate.MOVABLE for i in changed) and isolate.can_be_told(old, new)
+    frozen = bool(changed) and leave.policy is Policy.ISOLATE and volatile_only
+    for i, drift in found.items():
+        settle(result.drifts, [drift], repaired=frozen if i in changed else True)
+    if frozen:
+        result.news = isolate.news([old[i] for i in changed], [new[i] for i in changed])
+    replayed = found.keys() - changed | (changed if frozen else set())
+    return tuple(a if i in replayed else b for i, (a, b) in enumerate(zip(old, new, strict=True)))
+
+
+def _differing(old: Sequence[Item], new: Sequence[Item], leave: Leave) -> list[int]:
+    return [
         i
         for i, (a, b) in enumerate(zip(old, new, strict=True))
-        if a.key != b.key and i not in changed and not _is_kept(b, leave.pin_billing)
+        if a.key != b.key and not (_same(a, b) and _is_kept(b, leave.pin_billing))
     ]
-    frozen = bool(changed) and leave.policy is Policy.ISOLATE and isolate.is_volatile(old, new)
-    for i in sorted(changed + formed):
-        found = _system_drift(request, old, new, i)
-        settle(result.drifts, [found], repaired=frozen if i in changed else True)
-    if frozen:
-        result.news = isolate.news(old, new)
-    return tuple(
-        a if i in formed or (frozen and i in changed) else b for i, (a, b) in enumerate(zip(old, new, strict=True))
-    )
+
+
+def _same(before: Item, after: Item) -> bool:
+    return meaning(before) == meaning(after)
+
+
+def _block_drift(
+    request: Request, old: Sequence[Item], new: Sequence[Item], i: int, firsts: Firsts, *, continues: bool
+) -> Drift:
+    """What differs in one block."""
+    path = system_path(request, i)
+    if _same(old[i], new[i]):
+        return system_form(old[i], new[i], path)
+    before, after = text_of(old[i]), text_of(new[i])
+    order = compare(before, after)
+    if order is Order.FREE and isolate.same_but_text(old[i], new[i]):
+        return Drift("S5", path, Tier.SYSTEM, before.encode(), after.encode())
+    if order is Order.BOUND:
+        return Drift("S5", path, Tier.SYSTEM, before.encode(), after.encode(), at_most=Repair.SOURCE)
+    found = system_change(before, after, path)
+    if found.cause != "C1":
+        return found
+    if not continues and _is_in_front(old, new):
+        return replace(found, cause="S7")
+    if continues and _varies(before, after, firsts):
+        return replace(found, cause="S3")
+    return found
+
+
+def _is_in_front(old: Sequence[Item], new: Sequence[Item]) -> bool:
+    """Whether another user's text stands in front of text that all share."""
+    before, after = ("\n".join(map(text_of, items)) for items in (old, new))
+    _, end, _ = volatile.changed_span(before, after)
+    return len(before) - end >= _MOST * max(len(before), len(after))
+
+
+def _varies(before: str, after: str, firsts: Firsts) -> bool:
+    """Whether the lines that changed have changed to something else before: then they are volatile."""
+    around, lines = volatile.changed_lines(before, after)
+    if not lines or len(lines) > len(around):  # no place in a text, but the text
+        return False
+    return firsts.varied(canonical.digest(around.encode()), canonical.digest(lines.encode()))
 
 
 def _is_kept(item: Item, pin_billing: bool) -> bool:
@@ -56,14 +130,6 @@ def _is_kept(item: Item, pin_billing: bool) -> bool:
     return (
         not pin_billing and b"billing-header" in item.wire.lower() and volatile.billing_token(text_of(item)) is not None
     )
-
-
-def _system_drift(request: Request, old: Sequence[Item], new: Sequence[Item], i: int) -> Drift:
-    path = system_path(request, i)
-    if i < len(old) and i < len(new) and meaning(old[i]) == meaning(new[i]):
-        return system_form(old[i], new[i], path)
-    texts = [text_of(blocks[i]) if i < len(blocks) else "" for blocks in (old, new)]
-    return system_change(texts[0], texts[1], path)
 
 
 def system_path(request: Request, i: int) -> str:

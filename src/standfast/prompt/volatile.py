@@ -155,6 +155,18 @@ def _changed_lines(before: str, after: str) -> list[tuple[str, str]]:
     return pairs if sum(len(a) + len(b) for a, b in pairs) <= _LONGEST_CHANGE else []
 
 
+def changed_lines(before: str, after: str) -> tuple[str, str]:
+    """What surrounds the lines that changed, and these lines as they are now; ("", "") if the rest is not the same."""
+    old, new = before.splitlines(), after.splitlines()
+    head = common_prefix("\n".join(old), "\n".join(new))
+    first = "\n".join(old)[:head].count("\n")
+    tail = 0
+    while tail < min(len(old), len(new)) - first and old[-1 - tail] == new[-1 - tail]:
+        tail += 1
+    around = [*new[:first], "\0", *new[len(new) - tail :]]
+    return "\n".join(around), "\n".join(new[first : len(new) - tail])
+
+
 def _around(before: str, after: str) -> tuple[str, str]:
     start, end_before, end_after = changed_span(before, after)
     first = max(0, start - _SURROUNDINGS)

@@ -182,8 +182,10 @@ def test_a_session_keeps_its_model_where_that_is_allowed(options: tuple[Option, 
 )
 def test_keys_are_kept_and_salts_are_not(name: str, cause: str, kept: bool) -> None:
     agent = Agent("chat")
-    agent.send("a", **{name: "one"})
-    plan = agent.send("a", **{name: "two"})
+    first: dict[str, Any] = {name: "one"}
+    second: dict[str, Any] = {name: "two"}
+    agent.send("a", **first)
+    plan = agent.send("a", **second)
     assert found(plan) == [(cause, name, kept)]
     assert json.loads(plan.body)[name] == ("one" if kept else "two")
 

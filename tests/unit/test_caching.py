@@ -153,7 +153,7 @@ class TestAnthropic:
             plan, exchange = line.send(body)
         assert plan.outlook is not None
         assert plan.outlook.marks is not None
-        assert sorted(plan.outlook.marks.places) == [1, 2]
+        assert sorted(plan.outlook.marks.places) == [2]
         assert exchange.served.cached > 1000
         assert (verdict(plan).cause, verdict(plan).hit) == ("S1", False)
 

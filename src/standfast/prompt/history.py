@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import replace
+from difflib import SequenceMatcher
 
 from standfast.errors import Ambiguous
-from standfast.policy import Leave, Policy
+from standfast.policy import Leave, Option, Policy
 from standfast.prompt import canonical, isolate, naming
 from standfast.prompt.causes import Repair
 from standfast.prompt.dialects.base import Dialect
@@ -16,28 +18,55 @@ from standfast.prompt.items import Items
 from standfast.prompt.mended import Carried, Mended, settle
 from standfast.prompt.model import Item, Kind, Sent, Tier, Tip, Unit
 from standfast.prompt.request import Request
+from standfast.prompt.restore import Parting, drift_of, restore
+
+_COMPARED = 250_000  # pairs of units behind a break that are compared at most
 
 
 def history_to_send(
-    request: Request, reference: Tip, leave: Leave, items: Items, result: Mended, carried: Carried | None
+    request: Request,
+    reference: Tip,
+    leave: Leave,
+    items: Items,
+    result: Mended,
+    carried: Carried | None,
+    *,
+    is_same: bool,
 ) -> None:
+    """Fill ``result.sent``, unit by unit, and name what is not what it was.
+
+    ``is_same``: both are of one session; if not, nothing behind the first difference belongs together.
+    """
     old = deque((*reference.sent, *reference.produced))
     units = request.units
-    at, chained = 0, True
+    at, chained, held = 0, True, 0
     if carried and carried.units <= len(reference.sent):
         at, result.sent, result.ids = carried.units, list(carried.sent[: carried.units]), dict(carried.ids)
         result.drifts.extend(carried.drifts)
         old = deque((*reference.sent[at:], *reference.produced))
+    produced = len(reference.produced)
     while at < len(units) and old:
-        unit, sent = units[at], old.popleft()
+        unit, sent = units[at], old[0]
         if unit.link == sent.link if chained else _same(unit, sent):
-            result.sent.append(_replay(request, unit, sent, leave, items, result))
-        elif at < len(reference.sent):
-            if not _replay_decoration(request, unit, sent, at, leave, result):
+            result.sent.append(_replay(request, unit, old.popleft(), leave, items, result))
+        elif len(old) > produced:
+            same_model = request.head.model == reference.head.model
+            rest = [*old][: len(old) - produced]
+            parting = Parting(units[at:], rest, leave, same_model, held, request.sizes[-1])
+            restored = restore(parting) if is_same else None
+            if restored is None:
                 break
+            path = item_path(request, units[at + restored.at].first)
+            result.drifts.append(drift_of(parting, restored, path))
+            result.sent += restored.sent
+            held += restored.held
+            for _ in range(restored.old):
+                old.popleft()
+            at += len(restored.sent) - 1
             chained = False
         else:
             chained = False
+            old.popleft()
             answer = _without_thinking(request.dialect, sent, items)
             if answer is None:  # the client leaves out reasoning that was an item of its own
                 continue
@@ -46,7 +75,9 @@ def history_to_send(
             result.sent.append(_replay(request, unit, answer, leave, items, result))
         at += 1
     result.shared = at
-    _append(request, at, items, result)
+    if is_same:
+        result.left = tuple(old)[: max(0, len(old) - produced)]
+    _append(request, at, leave, items, result)
     if leave.policy is Policy.ISOLATE:
         isolate.tell(request, items, result)
 
@@ -74,9 +105,16 @@ def _replay(request: Request, unit: Unit, sent: Sent, leave: Leave, items: Items
     What ``isolate`` put there is not said again under another policy: it speaks of a system prompt that was frozen.
     """
     _learn_ids(unit, sent, result.ids)
-    is_over = sent.ours and leave.policy is not Policy.ISOLATE
-    if is_over or [item.key for item in unit.items] == [item.key for item in sent.items]:
+    if _is_over(sent, leave) or [item.key for item in unit.items] == [item.key for item in sent.items]:
         return Sent(unit.items, unit.links)
+    if _reshaped(unit, sent):  # mended once, and sent so again
+        if not leave.policy.repairs:
+            return Sent(unit.items, unit.links)
+        if sent.items and not sent.ours:
+            path = item_path(request, unit.first)
+            found = naming.item_change(sent.items[0], unit.items[0], path)
+            settle(result.drifts, [replace(found, at_most=None)], repaired=True)
+        return Sent(sent.items, unit.links, sent.ours)
     dialect = request.dialect
     out = tuple(sent.items)
     if len(sent.items) == len(unit.items):
@@ -85,6 +123,18 @@ def _replay(request: Request, unit: Unit, sent: Sent, leave: Leave, items: Items
     if not sent.ours:
         settle(result.drifts, [_unit_drift(request, unit, sent)], repaired=repaired)
     return Sent(out, unit.links, sent.ours) if repaired else Sent(unit.items, unit.links)
+
+
+def _reshaped(unit: Unit, sent: Sent) -> bool:
+    """Whether what was sent for a unit is made of other pieces than the client has."""
+    return [len(item.parts) for item in unit.items] != [len(item.parts) for item in sent.items]
+
+
+def _is_over(sent: Sent, leave: Leave) -> bool:
+    """Whether what a policy of ours put there is not to be said again."""
+    if not sent.ours:
+        return False
+    return leave.cold or not (leave.policy is Policy.ISOLATE or Option.WINDOW in leave.options)
 
 
 def _matched(old: Sequence[Item], unit: Unit) -> list[tuple[Item, Item]]:
@@ -128,29 +178,12 @@ def _learn_ids(unit: Unit, sent: Sent, ids: dict[str, str]) -> None:
             ids.pop(name, None)
 
 
-def _replay_decoration(request: Request, unit: Unit, sent: Sent, at: int, leave: Leave, result: Mended) -> bool:
-    """H1 under ``isolate``: an old user turn lost what decorated it while it was the newest; it goes out as it went."""
-    if (
-        leave.policy is not Policy.ISOLATE
-        or at + 1 >= len(request.units)
-        or len(unit.items) != 1
-        or len(sent.items) != 1
-    ):
-        return False
-    found = naming.item_change(sent.items[0], unit.items[0], item_path(request, unit.first))
-    if found.cause != "H1" or sent.items[0].marked or unit.items[0].marked:
-        return False
-    settle(result.drifts, [found], repaired=True)
-    result.sent.append(Sent(sent.items, unit.links, ours=True))
-    return True
-
-
-def _is_branch(request: Request, reference: Tip, at: int) -> bool:
+def _is_branch(rest: Sequence[Unit], left: Sequence[Sent]) -> bool:
     """Whether the model answered otherwise here and all that follows is another story: no rewritten past."""
-    later = reference.sent[at + 1 :]
-    if not later or request.units[at].items[0].role in ("user", "tool", "system", "developer"):
+    later = left[1:]
+    if not later or rest[0].items[0].role in ("user", "tool", "system", "developer"):
         return False
-    return not any(_alike(unit, sent) for sent in later for unit in request.units[at + 1 :])
+    return not any(_alike(unit, sent) for sent in later for unit in rest[1:])
 
 
 def is_window(request: Request, reference: Tip) -> bool:
@@ -159,38 +192,88 @@ def is_window(request: Request, reference: Tip) -> bool:
 
 
 def name_break(request: Request, reference: Tip, at: int, result: Mended) -> None:
-    """Why the meanings part here. A newest turn that is another is a fork, and no fault."""
-    if request.anchored or at >= len(reference.sent) or at + 1 >= len(request.units):
+    """Why the meanings part here, and again behind it. A newest turn that is another is a fork, and no fault."""
+    left = result.left
+    if request.anchored or not left or at + 1 >= len(request.units):
         return
-    unit, sent = request.units[at], reference.sent[at]
-    if _is_branch(request, reference, at):
+    rest = request.units[at:]
+    if _is_branch(rest, left):
         return
-    path = item_path(request, unit.first)
-    later = next((i for i, s in enumerate(reference.sent[at + 1 :], at + 1) if _alike(unit, s)), None)
-    swapped = later is not None and any(_alike(u, sent) for u in request.units[at + 1 :])
-    if later is not None and not swapped:
-        dropped = reference.sent[at:later]
-        cause = "H6" if all(s.items[0].role == "reasoning" for s in dropped) else "H7"
-        found = Drift(cause, path, Tier.MESSAGES, sent.items[0].wire, unit.items[0].wire, at_most=Repair.REPORT)
-    elif swapped:
-        found = Drift("C1", path, Tier.MESSAGES, sent.items[0].wire, unit.items[0].wire)
-    else:
-        old, new = next(
-            ((a, b) for a, b in zip(sent.items, unit.items, strict=False) if meaning(a) != meaning(b)),
-            (sent.items[0], unit.items[0]),
-        )
-        found = naming.item_change(old, new, item_path(request, unit.first + unit.items.index(new)))
-    settle(result.drifts, [found], repaired=False)
+    settle(result.drifts, [_first_break(request, rest, left)], repaired=False)
+    if len(rest) * len(left) > _COMPARED:
+        return
+    steps = _steps(rest, left)
+    last = max((n for n, step in enumerate(steps) if step[0] == "equal"), default=0)
+    for kind, i, i_end, j, j_end in steps[:last]:
+        if kind != "equal" and (i or j):
+            settle(result.drifts, _later_breaks(request, rest[i:i_end], left[j:j_end], rest[i_end]), repaired=False)
 
 
-def _append(request: Request, at: int, items: Items, result: Mended) -> None:
-    """The new units, with the ids of old calls put right."""
-    for unit in request.units[at:]:
+def _later_breaks(request: Request, new: Sequence[Unit], old: Sequence[Sent], behind: Unit) -> list[Drift]:
+    """What differs between two places where the histories agree again: pair by pair, then what is missing."""
+    found = [_pair_change(request, unit, sent) for unit, sent in zip(new, old, strict=False)]
+    if len(old) > len(new):
+        found.append(_dropped(request, behind, old[len(new) :]))
+    return found
+
+
+def _pair_change(request: Request, unit: Unit, sent: Sent) -> Drift:
+    old, new = next(
+        ((a, b) for a, b in zip(sent.items, unit.items, strict=False) if meaning(a) != meaning(b)),
+        (sent.items[0], unit.items[0]),
+    )
+    return naming.item_change(old, new, item_path(request, unit.first + unit.items.index(new)))
+
+
+def _dropped(request: Request, behind: Unit, old: Sequence[Sent]) -> Drift:
+    """Turns that are gone: thinking (H6), or anything else (H7). Shown where the history goes on."""
+    cause = "H6" if all(s.items[0].role == "reasoning" for s in old) else "H7"
+    path = item_path(request, behind.first)
+    return Drift(cause, path, Tier.MESSAGES, old[0].items[0].wire, behind.items[0].wire, at_most=Repair.REPORT)
+
+
+def _first_break(request: Request, rest: Sequence[Unit], left: Sequence[Sent]) -> Drift:
+    unit, sent = rest[0], left[0]
+    later = next((i for i, s in enumerate(left[1:], 1) if _alike(unit, s)), None)
+    if later is None:
+        return _pair_change(request, unit, sent)
+    if any(_alike(u, sent) for u in rest[1:]):  # swapped
+        path = item_path(request, unit.first)
+        return Drift("C1", path, Tier.MESSAGES, sent.items[0].wire, unit.items[0].wire)
+    return _dropped(request, unit, left[:later])
+
+
+def _append(request: Request, at: int, leave: Leave, items: Items, result: Mended) -> None:
+    """The units behind what two histories share: those that are old all the same as they were sent, new ones as they
+    came, with the ids of old calls put right."""
+    again = _again(request.units[at:], result.left)
+    for n, unit in enumerate(request.units[at:]):
+        sent = again.get(n)
+        if sent is not None and leave.policy.repairs:
+            result.sent.append(_replay(request, unit, sent, leave, items, result))
+            continue
         out = unit.items
         if result.ids:
             _forget_reused(unit, result.ids)
             out = tuple(renamed(request.dialect, item, result.ids, items) for item in out)
         result.sent.append(Sent(out, unit.links))
+
+
+def _again(units: Sequence[Unit], left: Sequence[Sent]) -> dict[int, Sent]:
+    """Which units behind a break say what was sent before: index → that."""
+    if not left or len(units) < 2 or len(units) * len(left) > _COMPARED:
+        return {}
+    found: dict[int, Sent] = {}
+    for kind, i, i_end, j, _ in _steps(units, left):
+        if kind == "equal":
+            found.update((i + n, left[j + n]) for n in range(i_end - i) if _same(units[i + n], left[j + n]))
+    return found
+
+
+def _steps(units: Sequence[Unit], left: Sequence[Sent]) -> Sequence[tuple[str, int, int, int, int]]:
+    """How the rest of the request's history is made from the rest of what was sent."""
+    rows = [[b"".join(sorted(map(meaning, row.items))) for row in rows] for rows in (units, left)]
+    return SequenceMatcher(None, rows[0], rows[1], autojunk=False).get_opcodes()
 
 
 def _forget_reused(unit: Unit, ids: dict[str, str]) -> None:

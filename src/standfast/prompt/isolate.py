@@ -75,17 +75,23 @@ def tell(request: Request, items: Items, mended: Mended) -> None:
     the next turn tells it.
     """
     last = len(mended.sent) - 1
-    place = next((i for i in range(last, -1, -1) if mended.sent[i].items[-1].role != "assistant"), None)
+    place = next((i for i in range(last, -1, -1) if _takes_news(mended.sent[i])), None)
     if place is None or place < min(mended.shared, last):
         return
     text = f"{_OPEN}{mended.news}{_CLOSE}" if mended.news else f"{_TAG}{_SAME}{_CLOSE}"
-    told = next((s.items[-1].wire for s in reversed(mended.sent) if s.ours and _HINT in s.items[-1].wire), None)
+    told = next(
+        (s.items[-1].wire for s in reversed(mended.sent) if s.ours and s.items and _HINT in s.items[-1].wire), None
+    )
     if _ends_on(told, text) if told else not mended.news:
         return
     unit, dialect = mended.sent[place], request.dialect
     elements = dialect.with_tail(canonical.decode(unit.items[-1].wire), text)
     tail = tuple(items.get(dialect, Tier.MESSAGES, canonical.key_form(element)) for element in elements)
     mended.sent[place] = Sent((*unit.items[:-1], *tail), unit.links, ours=True)
+
+
+def _takes_news(sent: Sent) -> bool:
+    return bool(sent.items) and sent.items[-1].role != "assistant"
 
 
 def _ends_on(wire: bytes, text: str) -> bool:

@@ -37,6 +37,8 @@ class Mended:
     drifts: list[Drift] = field(default_factory=list)
     shared: int = 0
     """Units at the front that the reference has too."""
+    left: tuple[Sent, ...] = ()
+    """What was sent before, from where the histories part on."""
     news: str = ""
     """What volatile system text says now, where the system prompt goes out as it first did."""
     fields: dict[str, bytes] = field(default_factory=dict)

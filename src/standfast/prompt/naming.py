@@ -29,6 +29,8 @@ def _part_form(before: Item, after: Item, dialect: Dialect) -> tuple[str, str]:
             after.wire
         ):
             return "H9", new.suffix
+        if old.kind is Kind.MEDIA and old.meaning != new.meaning:
+            return "H8", new.suffix
         if old.meaning != new.meaning or same_ids([before], [after]):
             return "H5", new.suffix
         if old.call_id != new.call_id:

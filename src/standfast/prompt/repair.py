@@ -46,8 +46,9 @@ def mend(
             result.drifts = [replace(d, repaired=d.repaired and d.tier is not tier) for d in result.drifts]
     if reference is not None:
         compare_params(request, reference.head, leave, result, continues=continues)
-        history_to_send(request, reference, leave, items, result, carried)
-        if continues or is_window(request, reference):
+        is_same = continues or is_window(request, reference)
+        history_to_send(request, reference, leave, items, result, carried, is_same=is_same)
+        if is_same:
             name_break(request, reference, result.shared, result)
         keep_routes(request, reference.head, result)
         _side_request(request, reference, result)

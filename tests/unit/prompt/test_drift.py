@@ -48,7 +48,6 @@ THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "s"}
 A, B = image("aaaa"), image("bbbb")
 CHANGES: list[tuple[str, str, Any, Any]] = [
     # cause, path behind messages[2], the third message as sent, as it came
-    ("H6", ".content[0]", message("assistant", THOUGHT, text("a")), message("assistant", text("a"))),
     ("H8", ".content[1]", message("user", text("a"), A), message("user", text("a"), B)),
     ("H1", ".content[1]", message("user", text("a"), text("now")), message("user", text("a"))),
     ("H10", ".content[0]", message("user", A, text("a")), message("user", text("a"))),
@@ -81,6 +80,22 @@ def test_a_change_of_an_old_message(cause: str, suffix: str, before: Any, after:
     assert session.failures == []
     assert (causes(plan), plan.changed) == ([cause], False)
     assert plan.diagnosis.path == f"messages[2]{suffix}"
+
+
+@pytest.mark.parametrize("signed", [True, False])
+def test_signed_thinking_goes_out_again(signed: bool) -> None:
+    thought = THOUGHT if signed else {k: v for k, v in THOUGHT.items() if k != "signature"}
+    start = [Q, message("assistant", use("i"))]
+    session = Session("anthropic")
+    session.send(anthropic([*start, message("assistant", thought, text("a"))], PROSE))
+    for more in ([], [message("assistant", text("late")), message("user", text("later"))]):
+        plan = session.send(anthropic([*start, message("assistant", text("a")), *MORE, *more], PROSE))
+        assert session.failures == []
+        assert causes(plan) == (["H6"] if signed or not more else [])
+        assert plan.changed is signed
+        assert plan.diagnosis.repaired is signed
+        if signed:
+            assert sent(plan)["messages"][2]["content"] == [thought, text("a")]
 
 
 @pytest.mark.parametrize("policy", [Policy.LOSSLESS, Policy.ISOLATE])

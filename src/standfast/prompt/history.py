@@ -113,7 +113,8 @@ def _replay(request: Request, unit: Unit, sent: Sent, leave: Leave, items: Items
         if sent.items and not sent.ours:
             path = item_path(request, unit.first)
             found = naming.item_change(sent.items[0], unit.items[0], path)
-            settle(result.drifts, [replace(found, at_most=None)], repaired=True)
+            cause = "H11" if found.cause == "C1" else found.cause
+            settle(result.drifts, [replace(found, cause=cause, at_most=None)], repaired=True)
         return Sent(sent.items, unit.links, sent.ours)
     dialect = request.dialect
     out = tuple(sent.items)

@@ -162,15 +162,18 @@ class Caching:
             asked.mended.fields.setdefault(rules.key_field, known or canonical.key_form(key))
 
     def question(self, asked: Asked, rules: Rules) -> None:
-        """Ask the provider to compare this request with the one that it continues."""
-        reference = asked.reference
-        if not (asked.asks and rules.diagnostics and reference and reference.response_id):
+        """Ask the provider to compare this request with the one that it continues.
+
+        Where only requests that ask are remembered, the first asks too, and names none.
+        """
+        known = asked.reference.response_id if asked.reference else None
+        if not (asked.asks and rules.diagnostics and (known or rules.diagnostics_first)):
             return
         name, _, inner = rules.diagnostics.partition(".")
         where = asked.request.fields.get(name)
         given = canonical.decode(asked.request.body[slice(*where)]) if where else {}
         if isinstance(given, dict) and inner not in given:
-            asked.mended.fields[name] = canonical.key_form({**given, inner: reference.response_id})
+            asked.mended.fields[name] = canonical.key_form({**given, inner: known or None})
             if rules.diagnostics_header:
                 asked.headers.append(rules.diagnostics_header)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from standfast.demo.run import Step
 from standfast.prompt.causes import CAUSES
+from standfast.providers.facts import profiles
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,8 @@ class PriceProfile:
         return (hit_tokens * self.hit + computed_tokens * self.miss) / 1_000_000
 
 
-ARTICLE_2026 = PriceProfile("article-2026", "yuan", hit=0.12, miss=3.15)
+_ARTICLE = profiles()["article-2026"]
+ARTICLE_2026 = PriceProfile(_ARTICLE.name, "yuan", hit=_ARTICLE.read, miss=_ARTICLE.input)
 
 
 @dataclass(frozen=True, slots=True)

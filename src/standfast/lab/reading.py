@@ -1,19 +1,34 @@
 """A request body as a provider's cache reads it. Shares no code with the core, so that a mistake cannot hide in both.
 
-A prompt is a row of blocks in render order: the model with what stands in front of everything, tools, system, and the
-parts of each message. A block's key is what the provider would render of it: JSON without its white space, keys in the
-order given (they are rendered), cache marks left out. Tokens are counted as one for each four bytes begun of the key.
+A prompt is a row of blocks in render order: tools, system, and the parts of each message. A block's key is what the
+provider would render of it: JSON without white space and escapes between its tokens, numbers as they are spelt, cache
+marks left out. Keys of tools and of a call's input count in the order given; those of the protocol do not. Settings
+that change the prompt are no blocks; each is told with the tier that it stands in front of.
+
+Tokens are counted as one for each four bytes begun of the key, an image as 1,600 at most.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from hashlib import blake2b
 from typing import Any
 
+import msgspec
+from msgspec import Raw
+
+TIERS = ("tools", "system", "messages")
 MARKERS = ("cache_control", "prompt_cache_breakpoint")
-_BYTES_A_TOKEN = 4
+BYTES_A_TOKEN = 4
+_IMAGE_TOKENS = 1_600
+_ELEMENTS = 1 << 15  # remembered by their bytes
+_BULK = ("tools", "system", "messages", "instructions", "input")
+_UNRENDERED = (*MARKERS, "annotations", "logprobs")
+_IMAGES = ("image", "image_url", "input_image")
+
+Json = Mapping[str, Any]
 
 
 class Refused(Exception):
@@ -25,168 +40,256 @@ class Block:
     """One piece of a prompt."""
 
     tier: str
-    """tools, system or messages."""
     key: bytes
     tokens: int
-    mark: Mapping[str, Any] | None = None
-    kind: str = "text"
+    digest: bytes
+    marks: Mapping[str, Json] = field(default_factory=dict)
+    """By the field that sets them."""
+    traits: frozenset[str] = frozenset()
+    """What providers' rules ask of a block: its type, ``empty text``, ``images``, ``citations``…"""
+    closes: str = ""
+    """Role of the message that ends with it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
     """A body, read."""
 
+    dialect: str
     model: str
     blocks: tuple[Block, ...]
-    stream: bool
-    automatic: Mapping[str, Any] | None
-    """A mark at the top of the body."""
-    options: Mapping[str, Any]
-    """``prompt_cache_options``."""
-    route: str
-    """``prompt_cache_key`` or the like."""
-    asked: str | None
-    """The earlier response that the provider shall compare with; None: not asked."""
-    body: Mapping[str, Any]
+    settings: Mapping[str, tuple[str, bytes]]
+    """Name → the tier in front of which it stands, and what it is set to."""
+    fields: Json
+    """All other fields of the body."""
+
+    def of(self, name: str) -> Json:
+        """A field that is an object; empty if it is none."""
+        value = self.fields.get(name)
+        return value if isinstance(value, dict) else {}
+
+
+@dataclass(frozen=True, slots=True)
+class _Setting:
+    path: str
+    tier: str
+    default: Any = None
+    name: str = ""
+    """In the facts, where it is another than the path."""
+
+
+_SETTINGS: dict[str, tuple[_Setting, ...]] = {
+    "anthropic": (
+        _Setting("mcp_servers", "tools"),
+        _Setting("speed", "system", "standard"),
+        _Setting("tool_choice", "messages", {"type": "auto"}),
+        _Setting("thinking", "messages", {"type": "disabled"}),
+        _Setting("output_config", "messages", name="effort"),
+        _Setting("output_format", "messages"),
+    ),
+    "openai_chat": (
+        _Setting("functions", "tools"),
+        _Setting("response_format", "tools", {"type": "text"}),
+        _Setting("reasoning_effort", "tools"),
+        _Setting("verbosity", "tools"),
+        _Setting("chat_template_kwargs", "tools"),
+        _Setting("thinking", "messages"),
+        _Setting("tool_choice", "messages", "auto"),
+    ),
+    "openai_responses": (
+        _Setting("prompt", "tools"),
+        _Setting("text.format", "tools", {"type": "text"}),
+        _Setting("text.verbosity", "tools"),
+        _Setting("reasoning.effort", "tools"),
+        _Setting("tool_choice", "messages", "auto"),
+    ),
+}
 
 
 def read(body: bytes, dialect: str) -> Prompt:
     """Read a body. Raises Refused."""
     try:
-        value = json.loads(body)
-    except ValueError as error:
-        raise Refused(f"the body is not JSON: {error}") from None
-    if not isinstance(value, dict):
-        raise Refused("the body is not an object")
-    return _DIALECTS[dialect](value)
+        return _read(body, dialect)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise Refused(f"the body cannot be read: {error}") from None
 
 
-def _render(value: Any) -> bytes:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+def answer_blocks(dialect: str, response: Json) -> tuple[Block, ...]:
+    """A response as it will stand in the history of the next request."""
+    if dialect == "anthropic":
+        message: Json = {"role": "assistant", "content": response["content"]}
+    elif dialect == "openai_chat":
+        message = response["choices"][0]["message"]
+    else:
+        return tuple(block for item in response["output"] for block in _MESSAGES[dialect](item))
+    return tuple(_MESSAGES[dialect](message))
 
 
-def _bare(value: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: item for name, item in value.items() if name not in MARKERS}
+_body = msgspec.json.Decoder(dict[str, Raw])
+_list = msgspec.json.Decoder(list[Raw] | None)
+_text_or_list = msgspec.json.Decoder(str | list[Raw] | None)
+_object = msgspec.json.Decoder(dict[str, Any], float_hook=lambda digits: Raw(digits.encode()))
+_any = msgspec.json.Decoder()
 
 
-def _block(tier: str, role: str, value: Any, kind: str = "text") -> Block:
-    mark = next((value[m] for m in MARKERS if value.get(m)), None) if isinstance(value, dict) else None
-    key = _render([role, _bare(value) if isinstance(value, dict) else value])
-    return Block(tier, key, -(-len(key) // _BYTES_A_TOKEN), mark, kind)
+def _read(body: bytes, dialect: str) -> Prompt:
+    raw = _body.decode(body)
+    blocks = (*_front(raw, dialect), *_history(raw, dialect))
+    fields = {name: _any.decode(value) for name, value in raw.items() if name not in _BULK}
+    return Prompt(dialect, str(fields.get("model", "")), blocks, _settings(dialect, fields, blocks), fields)
 
 
-def _opening(tier: str, values: Mapping[str, Any]) -> Iterator[Block]:
-    """What parameters put in front of a tier: no tokens, but another one makes another prefix."""
-    told = {name: value for name, value in values.items() if value is not None}
-    yield Block(tier, _render(told), 0, None, "opening")
-
-
-def _anthropic(body: Mapping[str, Any]) -> Prompt:
-    blocks = list(_opening("tools", {"model": body.get("model"), "mcp": body.get("mcp_servers")}))
-    blocks += [_block("tools", "", tool, "tool") for tool in body.get("tools") or ()]
-    blocks += _opening("system", {"speed": body.get("speed")})
-    system = body.get("system") or []
+def _front(raw: Mapping[str, Raw], dialect: str) -> list[Block]:
+    tools = _list.decode(raw["tools"]) if "tools" in raw else None
+    blocks = [block for tool in tools or () for block in _element(dialect, "tools", bytes(tool))]
+    blocks.sort(key=lambda block: TIERS.index(block.tier))  # a web search stands behind the other tools
+    name = "instructions" if dialect == "openai_responses" else "system"
+    system = _text_or_list.decode(raw[name]) if name in raw else None
     if isinstance(system, str):
-        system = [{"type": "text", "text": system}]
-    blocks += [_block("system", "system", item) for item in system]
-    names = ("thinking", "tool_choice", "output_config", "output_format", "effort")
-    blocks += _opening("messages", {name: body.get(name) for name in names})
-    for message in body.get("messages") or ():
-        content = message.get("content")
-        if isinstance(content, str):
-            content = [{"type": "text", "text": content}]
-        blocks += [_anthropic_part(message.get("role", ""), part) for part in content or ()]
-    diagnostics = body.get("diagnostics")
-    return Prompt(
-        str(body.get("model", "")),
-        tuple(blocks),
-        body.get("stream") is True,
-        body.get("cache_control"),
-        {},
-        "",
-        (diagnostics.get("previous_message_id") or "") if isinstance(diagnostics, dict) else None,
-        body,
-    )
+        return [*blocks, _block("system", "", {"type": "text", "text": system})]
+    return [*blocks, *(block for part in system or () for block in _element(dialect, "system", bytes(part)))]
 
 
-def _anthropic_part(role: str, part: Mapping[str, Any]) -> Block:
-    kind = str(part.get("type", "text"))
-    if kind == "tool_result":
-        inner = part.get("content", "")
-        inner = [{"type": "text", "text": inner}] if isinstance(inner, str) else inner
-        mark = part.get("cache_control") or next((p["cache_control"] for p in inner if p.get("cache_control")), None)
-        part = {**part, "content": [_bare(p) for p in inner]}
-        if mark:
-            part["cache_control"] = mark
-    block = _block("messages", role, part, kind)
-    if block.mark and (kind in ("thinking", "redacted_thinking") or (kind == "text" and not part.get("text"))):
-        raise Refused(f"cache_control cannot be set on {kind if part.get('text', 1) else 'empty text'} blocks")
-    return block
+def _history(raw: Mapping[str, Raw], dialect: str) -> Iterator[Block]:
+    name = "input" if dialect == "openai_responses" else "messages"
+    history = _text_or_list.decode(raw[name]) if name in raw else None
+    if isinstance(history, str):
+        history = [Raw(msgspec.json.encode({"role": "user", "content": history}))]
+    for message in history or ():
+        yield from _element(dialect, "messages", bytes(message))
 
 
-def _chat(body: Mapping[str, Any]) -> Prompt:
-    front = ("model", "response_format", "reasoning_effort", "verbosity", "functions", "chat_template_kwargs")
-    blocks = list(_opening("tools", {name: body.get(name) for name in front}))
-    blocks += [_block("tools", "", tool, "tool") for tool in body.get("tools") or ()]
-    blocks += _opening("messages", {"tool_choice": _choice(body.get("tool_choice"))})
-    for message in body.get("messages") or ():
-        rest = {k: v for k, v in message.items() if k not in ("content", "role") and v is not None}
-        role = str(message.get("role", ""))
-        tier = "system" if role in ("system", "developer") else "messages"
-        content = message.get("content")
-        parts = [{"type": "text", "text": content}] if isinstance(content, str) else content or []
-        blocks += [_block(tier, role, part) for part in parts]
-        if rest:
-            blocks.append(_block(tier, role, rest, "call" if "tool_calls" in rest else "rest"))
-    return _openai(body, blocks)
+@lru_cache(_ELEMENTS)
+def _element(dialect: str, tier: str, raw: bytes) -> tuple[Block, ...]:
+    """The blocks of a tool, a part of the system prompt, a message. Most were sent before."""
+    value = _object.decode(raw)
+    if tier == "tools":
+        return (_tool(value),)
+    return (_block(tier, "", value),) if tier == "system" else tuple(_MESSAGES[dialect](value))
 
 
-def _responses(body: Mapping[str, Any]) -> Prompt:
-    text, reasoning = body.get("text") or {}, body.get("reasoning") or {}
-    front = {
-        "model": body.get("model"),
-        "format": text.get("format"),
-        "verbosity": text.get("verbosity"),
-        "effort": reasoning.get("effort"),
+def _tool(tool: Json) -> Block:
+    searches = str(tool.get("type", "")).startswith("web_search_20")
+    traits = ("tools with defer_loading",) if tool.get("defer_loading") is True else ()
+    return _block("system" if searches else "tools", "", tool, traits, as_given=True)
+
+
+def _block(
+    tier: str, role: str, value: Json, traits: Iterable[str] = (), closes: str = "", *, as_given: bool = False
+) -> Block:
+    marks = {name: value[name] for name in MARKERS if isinstance(value.get(name), dict)}
+    bare = {name: value[name] for name in value if name not in MARKERS} if as_given else _settled(value)
+    key = msgspec.json.encode([role, bare])
+    found = frozenset((*traits, *_traits(bare)))
+    tokens = -(-len(key) // BYTES_A_TOKEN)
+    if "images" in found:
+        tokens = min(tokens, _IMAGE_TOKENS)
+    return Block(tier, key, tokens, blake2b(key, digest_size=16).digest(), marks, found, closes)
+
+
+def _settled(value: Json) -> dict[str, Any]:
+    """What is said by a part, whatever the order of its fields; a call's input stays as it is."""
+    return {
+        name: value[name] if name == "input" else _inner(value[name]) for name in sorted(value) if _is_said(value, name)
     }
-    blocks = list(_opening("tools", front))
-    blocks += [_block("tools", "", tool, "tool") for tool in body.get("tools") or ()]
-    if body.get("instructions"):
-        blocks.append(_block("system", "system", {"text": body["instructions"]}))
-    blocks += _opening("messages", {"tool_choice": _choice(body.get("tool_choice"))})
-    items = body.get("input") or []
-    for item in [{"role": "user", "content": items}] if isinstance(items, str) else items:
-        if "role" not in item:
-            blocks.append(_block("messages", "", {k: v for k, v in item.items() if k not in ("id", "status")}, "item"))
-            continue
-        content = item.get("content")
-        parts = [{"type": "input_text", "text": content}] if isinstance(content, str) else content or []
-        blocks += [_block("messages", item["role"], part) for part in parts]
-    return _openai(body, blocks)
 
 
-def _choice(choice: Any) -> Any:
-    """A tool_choice as far as it changes the prompt: allowed_tools does not."""
-    allowed = isinstance(choice, dict) and choice.get("type") == "allowed_tools"
-    return None if allowed or choice == "auto" else choice
+def _is_said(value: Json, name: str) -> bool:
+    return name not in _UNRENDERED and value[name] is not None and value[name] != []
 
 
-def _openai(body: Mapping[str, Any], blocks: list[Block]) -> Prompt:
-    options = body.get("prompt_cache_options") or {}
-    return Prompt(
-        str(body.get("model", "")),
-        tuple(blocks),
-        body.get("stream") is True,
-        body.get("cache_control"),
-        options,
-        str(body.get("prompt_cache_key") or body.get("session_id") or ""),
-        options.get("comparison_response_id"),
-        body,
-    )
+def _inner(value: Any) -> Any:
+    if isinstance(value, dict):
+        return _settled(value)
+    return [_inner(item) for item in value] if isinstance(value, list) else value
 
 
-_DIALECTS: dict[str, Callable[[Mapping[str, Any]], Prompt]] = {
-    "anthropic": _anthropic,
-    "openai_chat": _chat,
-    "openai_responses": _responses,
+def _traits(value: Json) -> Iterator[str]:
+    kind = value.get("type", "")
+    yield str(kind)
+    if kind == "text" and not value.get("text"):
+        yield "empty text"
+    if kind in _IMAGES:
+        yield "images"
+    citations = value.get("citations")
+    if isinstance(citations, dict) and citations.get("enabled") is True:
+        yield "citations"
+
+
+def _parts(content: Any, text: str) -> list[dict[str, Any]]:
+    """The parts of a content; a text is the same as one part of it."""
+    if isinstance(content, str):
+        return [{"type": text, "text": content}]
+    if not isinstance(content, list | None) or not all(isinstance(part, dict) for part in content or ()):
+        raise Refused("content must be a text or a list of parts")
+    return content or []
+
+
+def _anthropic_message(message: Json) -> Iterator[Block]:
+    role = str(message.get("role", ""))
+    parts = _parts(message.get("content"), "text")
+    for number, part in enumerate(parts, 1):
+        traits: set[str] = set()
+        if part.get("type") == "tool_result":
+            part, traits = _tool_result(part)
+        yield _block("messages", role, part, traits, role if number == len(parts) else "")
+
+
+def _tool_result(part: Json) -> tuple[dict[str, Any], set[str]]:
+    """A result whose content is parts; a mark on one of them stands for the whole."""
+    inner = _parts(part.get("content"), "text")
+    marks = {name: p[name] for p in inner for name in MARKERS if name in p}
+    traits = {trait for p in inner for trait in _traits(p)} & {"images", "citations"}
+    return {**marks, **part, "content": inner}, traits
+
+
+def _chat_message(message: Json) -> Iterator[Block]:
+    role = str(message.get("role", ""))
+    rest = _settled({name: value for name, value in message.items() if name not in ("role", "content")})
+    pieces = _parts(message.get("content"), "text")
+    pieces = [*pieces, rest] if rest or not pieces else pieces
+    yield from _message("system" if role in ("system", "developer") else "messages", role, pieces)
+
+
+def _responses_item(item: Json) -> Iterator[Block]:
+    if "role" in item:
+        yield from _message("messages", str(item["role"]), _parts(item.get("content"), "input_text"))
+        return
+    bare = {name: value for name, value in item.items() if name not in ("id", "status")}
+    yield _block("messages", "", bare, (), "tool" if str(item.get("type")).endswith("_output") else "assistant")
+
+
+def _message(tier: str, role: str, pieces: list[dict[str, Any]]) -> Iterator[Block]:
+    """A message whose beginning is rendered: two messages are not the same as one of both contents."""
+    for number, piece in enumerate(pieces, 1):
+        yield _block(tier, role if number == 1 else "", piece, (), role if number == len(pieces) else "")
+
+
+_MESSAGES: dict[str, Callable[[Json], Iterator[Block]]] = {
+    "anthropic": _anthropic_message,
+    "openai_chat": _chat_message,
+    "openai_responses": _responses_item,
 }
+
+
+def _settings(dialect: str, fields: Json, blocks: Iterable[Block]) -> dict[str, tuple[str, bytes]]:
+    found = {"model": ("tools", msgspec.json.encode(fields.get("model")))}
+    for setting in _SETTINGS[dialect]:
+        value: Any = fields
+        for step in setting.path.split("."):
+            value = value.get(step) if isinstance(value, dict) else None
+        if value is not None and value != setting.default and not _restricts(value):
+            found[setting.name or setting.path] = (setting.tier, msgspec.json.encode(value))
+    if dialect == "anthropic":
+        traits = frozenset().union(*(block.traits for block in blocks))
+        found |= {name: (tier, b"") for name, tier in _DETECTED.items() if name in traits}
+    return found
+
+
+_DETECTED = {"citations": "system", "images": "messages"}
+"""Settings that are not set: it is enough that a block has the trait."""
+
+
+def _restricts(value: Any) -> bool:
+    """Whether a tool_choice only restricts the tools, and leaves the prompt as it is."""
+    return isinstance(value, dict) and value.get("type") == "allowed_tools"

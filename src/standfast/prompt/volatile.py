@@ -1,7 +1,4 @@
-"""Text that changes by itself: clocks, request ids, counters, places.
-
-``PATTERNS`` is the table. A span is volatile by what it looks like; its cause says which class a change of it is.
-"""
+"""Text that changes by itself: clocks, request ids, counters, places. ``patterns`` has the tables."""
 
 from __future__ import annotations
 
@@ -9,6 +6,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import AnyStr
+
+from standfast.prompt.patterns import HINTS, PATTERNS
 
 BILLING_PREFIX = "x-anthropic-billing-header:"
 """How the text of a client's per-request billing block begins, in any case."""
@@ -19,83 +18,8 @@ TOKEN_HINT = b"cch="
 _BEFORE = rb"(?:\b|(?<=\\[bfnrt]))"  # in JSON a line break before it reads as the letter n
 _ANY_TOKEN = re.compile(_BEFORE + rb"cch=[0-9A-Za-z]+")
 
-_MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*\.?"
-_DAY = r"(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,?\s+)?"
-_NTH = r"\d{1,2}(?:st|nd|rd|th)?"
-_ZONE = r"(?:\s?(?:Z|UTC|GMT|[A-Z]{2,4}T|[+-]\d{2}:?\d{2})\b)?"
-_TIME = rf"\d{{1,2}}:\d{{2}}(?::\d{{2}})?(?:[.,]\d+)?(?:\s?[AaPp]\.?[Mm]\b\.?)?{_ZONE}"
-_ISO_TIME = rf"[T ]\d{{2}}(?!\d)(?::\d{{2}}(?::\d{{2}}(?:[.,]\d+)?)?)?{_ZONE}"
-_AT = rf"(?:,?\s+(?:at\s+)?{_TIME})?"
-_PATH = r"[`'\"]?[/~\w.:\\-]+[`'\"]?"
-
-
-@dataclass(frozen=True, slots=True)
-class Pattern:
-    """One look of volatile text."""
-
-    cause: str
-    name: str
-    regex: re.Pattern[str]
-
-
-def _pattern(cause: str, name: str, regex: str) -> Pattern:
-    return Pattern(cause, name, re.compile(regex))
-
-
-PATTERNS: tuple[Pattern, ...] = (
-    _pattern("S1", "iso date and time", rf"\b\d{{4}}-\d{{2}}-\d{{2}}(?:{_ISO_TIME})?(?![\w-])"),
-    _pattern("S1", "written date", rf"\b{_DAY}(?:{_NTH}\s+{_MONTH}|{_MONTH}\s+{_NTH})(?!\w),?(?:\s+\d{{4}}\b)?{_AT}"),
-    _pattern("S1", "slashed date", rf"(?<![\d/])\d{{1,4}}/\d{{1,2}}/\d{{2,4}}(?![\d/]){_AT}"),
-    _pattern("S1", "dotted date", rf"(?<![\d.])\d{{1,2}}\.\d{{1,2}}\.\d{{4}}(?!\d|\.\d){_AT}"),
-    _pattern("S1", "clock", rf"(?<![\d:.]){_TIME}(?![\d:])"),
-    _pattern("S1", "month and year", rf"\b{_MONTH}\s+\d{{4}}\b"),
-    _pattern("S1", "day of the week", r"\b(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day\b"),
-    _pattern("S1", "time ago", r"\b\d+\s+(?:second|minute|hour|day|week)s?\s+ago\b"),
-    _pattern("S1", "unix time", r"(?<![\w.])1[5-9]\d{8}(?:\d{3}|\.\d+)?(?!\w|\.\d)"),
-    _pattern("S2", "uuid", r"\b[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b"),
-    _pattern("S2", "hex id", r"\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{12,64}\b"),
-    _pattern(
-        "S2",
-        "request or session id",
-        r"(?i)\b(?:request|session|trace|run|req|correlation)[-_ ]?id\b[\"']?\s*[:=]\s*[\"']?[\w.-]{4,}",
-    ),
-    _pattern(
-        "S3",
-        "counter",
-        r"(?i)(?<![\d,._])\d[\d,._]{0,20}(?=\s*(?:/\s*\d[\d,._]{0,20}\s*)?"
-        r"(?:tokens?|turns?|steps?|credits?|messages?)\s+(?:left|remaining|used)\b)",
-    ),
-    _pattern(
-        "S3",
-        "working directory",
-        r"(?i)\b(?:cwd|(?:working|current|project|root)[ -]?(?:directory|dir|folder|path))\b"
-        rf"(?:(?:\s+is\s+|\s*[:=]\s*){_PATH}|\s+[`'\"]?[/~][/~\w.-]*)",
-    ),
-    _pattern(
-        "S3",
-        "git state",
-        r"(?im)^\s*(?:(?:git|current)\s+)?(?:branch|status|head|recent commits?)\s*[:=].*$"
-        r"|^(?: [MADRCU]|[MADRCU?!][ MADRCU?!]) \S+$",
-    ),
-    _pattern("S3", "temporary path", r"(?:/tmp|/var/folders|/private/tmp|[A-Z]:\\Temp)[/\\][\w.+/\\-]+"),
-    _pattern("S3", "host", r"(?i)\b(?:host(?:name)?|machine|pid|port)\s*[:=]\s*[\w.-]+"),
-)
-
-
-HINTS: tuple[tuple[str, re.Pattern[str]], ...] = (
-    ("S1", re.compile(r"(?i)\b(?:time|date|clock|today|now|timestamp)\b")),
-    (
-        "S3",
-        re.compile(
-            r"(?i)\b(?:git ?status|branch|status|cwd|director(?:y|ies)|workspace|working tree|(?:open|recent) "
-            r"(?:files|tabs|commits)|tokens?|budget|uptime|battery)\b"
-        ),
-    ),
-    ("S4", re.compile(r"(?i)\b(?:memor(?:y|ies)|mem|remember\w*|recall\w*|retriev\w*|knowledge|facts)\b")),
-    ("S6", re.compile(r"(?i)\b(?:mode|channel)\b")),
-)
-"""What a line speaks of, or the heading above it: for a change that does not look volatile by itself."""
-_HEADING_WITHIN = 6  # lines
+_HEADING_WITHIN = 40  # lines
+_LABEL = re.compile(r"([^:=]{1,60})[:=]")
 _LONGEST_HINT = 1_000  # characters of a line that are looked at
 _SURROUNDINGS = 120  # characters on either side of a change; no pattern is longer by much
 _LONGEST_CHANGE = 8_000  # characters of changed lines, before and after together
@@ -247,9 +171,17 @@ def _hint(lines: Sequence[str], index: int) -> str | None:
             break
         if i < index and not (line.endswith(":") or line.startswith(("#", "<"))):
             continue
-        for cause, regex in HINTS:
-            if regex.search(lines[i], 0, _LONGEST_HINT):
-                return cause
+        if cause := _spoken_of(line[:_LONGEST_HINT]):
+            return cause
+    return None
+
+
+def _spoken_of(line: str) -> str | None:
+    """What a line is about: by what stands in front of its colon, if anything does, else by all of it."""
+    label = _LABEL.match(line)
+    for text in (label[1], line) if label else (line,):
+        if cause := next((cause for cause, regex in HINTS if regex.search(text)), None):
+            return cause
     return None
 
 

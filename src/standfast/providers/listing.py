@@ -18,14 +18,14 @@ def show_all(catalogue: Catalogue, console: Console) -> None:
     for provider in catalogue:
         rules = provider.rules("")
         table.add_row(
-            provider.id,
-            provider.title,
+            Text(provider.id),
+            Text(provider.title),
             rules.regime,
-            rules.marker or "–",
+            Text(rules.marker or "–"),
             f"{rules.minimum:g}",
-            ", ".join(rules.ttls) or "–",
+            Text(", ".join(rules.ttls) or "–"),
             f"{rules.read_price:g}×",
-            ", ".join(f"{life} {price:g}×" for life, price in rules.write_price.items()) or "–",
+            Text(", ".join(f"{life} {price:g}×" for life, price in rules.write_price.items()) or "–"),
             str(len(provider.facts)),
         )
     console.print(table)
@@ -42,7 +42,7 @@ def show_one(provider: Provider, model: str, console: Console) -> None:
             value.append("  unconfirmed", "yellow")
         if fact.note:
             value.append(f"\n{fact.note}", "dim")
-        table.add_row(fact.name, ", ".join(fact.models) or "all", value, str(fact.date), fact.source)
+        table.add_row(fact.name, Text(", ".join(fact.models) or "all"), value, str(fact.date), Text(fact.source))
     console.print(table)
 
 

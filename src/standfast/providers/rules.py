@@ -57,6 +57,8 @@ class Rules:
     """Types of block on which a mark is refused, as thinking."""
     invalidates: Mapping[str, str] = field(default_factory=dict)
     """What changed → the first tier that is lost by it."""
+    usage: Mapping[str, str] = field(default_factory=dict)
+    """For people: what a response's usage calls the tokens that were ``read``, ``written``, or neither (``rest``)."""
     readable: str = "first_byte"
     """When what a request wrote can be read: ``first_byte`` of its response, its ``end``, or at ``once``."""
     read_price: float = 1.0
@@ -76,6 +78,8 @@ class Rules:
     """Whether tool_choice can restrict the tools without touching the cached list."""
     diagnostics: str = ""
     """Field of the body that asks for the provider's own diagnosis; empty if it gives none."""
+    diagnostics_first: bool = False
+    """Whether it remembers only requests that ask, so that the first must ask too, and name none before it."""
     diagnostics_header: tuple[str, str] | None = None
     """Header that this needs."""
     date_argument: str = ""

@@ -173,7 +173,7 @@ def test_pressure_and_faults() -> None:
 
 def test_findings() -> None:
     sim, _ = provider("anthropic")
-    id = sim.complete(claude("a"), "anthropic").body["id"]
+    id = sim.complete(claude("a", diagnostics={"previous_message_id": None}), "anthropic").body["id"]
     asked = {"previous_message_id": id}
     same = sim.complete(claude("a", "b", diagnostics=asked), "anthropic").body
     assert same["diagnostics"] is None

@@ -60,7 +60,7 @@ class TestPictures:
         talks = [
             [message("user", words, image(png(level=level), kind)), *MORE[: 2 * n]] for n, level in enumerate((0, 9))
         ]
-        make = {"anthropic": anthropic, "chat": chat, "responses": responses}[kind]
+        make: Any = {"anthropic": anthropic, "chat": chat, "responses": responses}[kind]
         session = Session({"anthropic": "anthropic", "chat": "openai_chat", "responses": "openai_responses"}[kind])
         for talk in talks:
             plan = session.send(make(talk, PROSE) if kind == "anthropic" else make(talk))

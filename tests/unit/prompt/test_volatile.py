@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from standfast.prompt import volatile
+from standfast.prompt.patterns import PATTERNS
 from standfast.prompt.volatile import cause_of_change, changed_span, common_prefix, find, looks_volatile, skeleton
 
 VOLATILE = {
@@ -17,11 +18,17 @@ VOLATILE = {
         "2026-10-02", "2026-10-02T09:14:07Z", "2026-10-02 09:14", "2026-10-02T09:14:07.123+02:00", "August 1, 2026",
         "Sat, 1 Aug 2026 at 9:05 PM", "August 1st", "1 Sept.", "Aug 2026", "8/1/2026", "2026/08/01", "01.08.2026",
         "9:05", "09:14:07.5", "9:05 PM UTC", "9:05 a.m.", "Saturday", "Saturday, August 1, 2026", "3 minutes ago",
-        "1 day ago", "1759396447", "1759396447123", "1759396447.25",
+        "1 day ago", "2026-W40", "2026年10月3日", "2026年10月03日 星期六", "2027年06月10日 19時50分",
+        "2026년 10월 3일 토요일",
+        "3 de octubre de 2026", "3 octobre 2026", "3. Oktober 2026", "Mittwoch, der 15. September 2027",
+        "16 de setembro de 2027", "13 aprile 2027", "3 oktober 2026", "3 października 2026", "27 марта 2027 г.",
+        "1er mai 2026", "3 Ekim 2026", "04h53", "14 Uhr 30", "Mittwoch", "samedi",
+        "1759396447", "1759396447123", "1759396447.25",
     ],
     "S2": [
         "0b6f6a9e-6d5c-4d4e-9a2b-0f1e2d3c4b5a", "deadbeef1234", "request_id: abcd1", "session-id=xyz_9",
-        "traceId: 12345", "Correlation ID = 00-aa.bb",
+        "traceId: 12345", "Correlation ID = 00-aa.bb", "01K280ZRVH13PV2WP6FCSPVQV7", "conv_9KT2DW5sthaYBjGqFmP69zSQ",
+        "nonce=S9x4ViEtihcFheoHLkb7pu",
     ],
     "S3": [
         "cwd: /home/a", "Working directory is '/a'", "Project path: ~/x", "git status: clean", "branch: main",
@@ -86,7 +93,7 @@ def test_counters(unit: str) -> None:
 
 def test_every_pattern_is_shown_here() -> None:
     shown = [text for texts in VOLATILE.values() for text in texts] + ["3 tokens left"]
-    for pattern in volatile.PATTERNS:
+    for pattern in PATTERNS:
         assert any(pattern.regex.search(text) for text in shown), pattern.name
         assert not any(pattern.regex.search(text) for text in STEADY if pattern.name != "clock"), pattern.name
 
@@ -153,7 +160,10 @@ BASE = "You help.\n{}\nBe brief."
         ("Mode: plan", "Mode: act", "S6"),
         ("Mode: plan\nToday is good", "Mode: act\nToday is bad", None),
         ("Open files:\n\na.py", "Open files:\n\nb.py", None),
-        ("Open files:\n1\n2\n3\n4\n5\na.py", "Open files:\n1\n2\n3\n4\n5\nb.py", None),
+        ("Open files:\n1\n2\n3\n4\n5\na.py", "Open files:\n1\n2\n3\n4\n5\nb.py", "S3"),
+        ("Sandbox mode: workspace-write", "Sandbox mode: read-only", "S6"),
+        ("Cursor is at a.py:7", "Cursor is at b.py:9", "S3"),
+        ("Relevant documents:\nA frame lasts.", "Relevant documents:\nA frame lasts.\nSo does a wheel.", "S4"),
     ],
 )
 def test_a_change_is_named_by_what_changed_or_what_it_stands_under(before: str, after: str, cause: str | None) -> None:

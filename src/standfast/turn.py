@@ -27,6 +27,7 @@ from standfast.prompt.diagnosis import Diagnosis
 from standfast.prompt.dialects import DIALECTS
 from standfast.prompt.dialects.base import Dialect
 from standfast.prompt.fingerprint import Chain, link, record
+from standfast.prompt.history import goes_on
 from standfast.prompt.items import Items
 from standfast.prompt.measure import apportion, measure
 from standfast.prompt.mended import Carried, Mended
@@ -166,7 +167,7 @@ class Turns:
         looked_up = self._clock()
         reference, continues = self._reference(request, heads)
         if arrival.reference and not continues:
-            reference, continues = arrival.reference, True
+            reference, continues = arrival.reference, goes_on(request, arrival.reference)
         deadline += self._clock() - looked_up  # reading a session back from disk is no work that grows with the body
         carried = _carried(request, place, reference, arrival.policy)
         leave = self._leave(arrival, request, reference if continues else None)

@@ -11,7 +11,7 @@ import time
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from functools import cache
-from itertools import islice, takewhile
+from itertools import islice, pairwise, takewhile
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -173,7 +173,8 @@ def test_two_breaks_in_one_request_are_both_found() -> None:
     wrong = []
     for pair in PAIRS:
         for variant in islice(pairs(*pair, SEED, recorded()), EACH_PAIR):
-            if (found := look(variant, Leave(Policy.LOSSLESS)).causes) != pair:
+            found = look(variant, Leave(Policy.LOSSLESS)).causes
+            if set(found) != set(pair):
                 wrong.append(f"{variant.id}: {found} ({variant.note})")
     print(*wrong, sep="\n")
     assert len(wrong) <= (1 - WANTED) * len(PAIRS) * EACH_PAIR
@@ -209,16 +210,16 @@ def test_the_key_of_a_session_stays() -> None:
 
 @pytest.mark.parametrize("cause", sorted(BY_MARKS))
 def test_marks_win_back_what_marks_lost(cause: str) -> None:
-    """Through a simulated cache: a request behind the later one reads all that the two have in common."""
+    """Through a simulated cache. What nobody could know to be stable is marked once it has been seen twice."""
     missed: Counter[tuple[str, str]] = Counter()
-    for variant in islice(variants(cause, SEED), EACH):
+    for variant in (v for v in islice(variants(cause, SEED), EACH) if v.repair == "lossless"):
         provider = "anthropic" if variant.dialect == "anthropic" else "openai"
         line = Line(provider, variant.dialect)
         line.send(variant.before)
-        line.send(variant.after, after=variant.gap_seconds)
-        third = asked_otherwise(variant.after)
-        _, exchange = line.send(third, after=variant.gap_seconds)
-        if exchange.served.cached < WHOLE * shared_tokens(variant.after, third, variant.dialect):
+        bodies = (variant.before, variant.after, asked_otherwise(variant.after))
+        cached = [line.send(body, after=variant.gap_seconds)[1].served.cached for body in bodies[1:]]
+        shared = [shared_tokens(*two, variant.dialect) for two in pairwise(bodies)]
+        if not any(got >= WHOLE * could for got, could in zip(cached, shared, strict=True)):
             missed[variant.note.partition("; ")[0], variant.dialect] += 1
     assert not missed
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -102,15 +102,15 @@ def variants(cause: str, seed: int, recorded: Path | None = None) -> Iterator[Va
     made = CLASSES[cause].breaks
     for i in count():
         rng = Random(f"{cause}/{seed}/{i}")
-        yield _made(f"{cause}-{seed}-{i}", [(cause, made[i % len(made)])], i, rng, recorded)
+        yield _made(f"{cause}-{seed}-{i}", {cause: [made[i % len(made)]]}, i, rng, recorded)
 
 
 def pairs(first: str, second: str, seed: int, recorded: Path | None = None) -> Iterator[Variant]:
     """Endless requests with two breaks."""
     for i in count():
         rng = Random(f"{first}+{second}/{seed}/{i}")
-        chosen = [(cause, rng.choice(CLASSES[cause].breaks)) for cause in (first, second)]
-        yield _made(f"{first}+{second}-{seed}-{i}", chosen, i, rng, recorded)
+        ways = {cause: CLASSES[cause].breaks for cause in (first, second)}
+        yield _made(f"{first}+{second}-{seed}-{i}", ways, i, rng, recorded)
 
 
 def negatives(seed: int, recorded: Path | None = None) -> Iterator[Variant]:
@@ -130,11 +130,12 @@ def negatives(seed: int, recorded: Path | None = None) -> Iterator[Variant]:
             break
 
 
-def _made(name: str, breaks: Sequence[tuple[str, Break]], i: int, rng: Random, recorded: Path | None) -> Variant:
+def _made(name: str, ways: Mapping[str, Sequence[Break]], i: int, rng: Random, recorded: Path | None) -> Variant:
+    """A session with one break of each class, by any of the ways given for it. Raises Unfit if none will have it."""
     for attempt in range(_TRIES):
         try:
             session = _session(i + attempt, rng, recorded)
-            planted = [break_(session, rng) for _, break_ in breaks]
+            planted = [rng.choice(breaks)(session, rng) for breaks in ways.values()]
             clean, after = copy.deepcopy(session.after), session.after
             paths = [made.change(after) for made in planted]
         except Unfit:
@@ -143,7 +144,7 @@ def _made(name: str, breaks: Sequence[tuple[str, Break]], i: int, rng: Random, r
             continue  # two breaks of one element are one change
         if after == session.before and clean == after:
             continue
-        return _variant(name, session, clean, [c for c, _ in breaks], planted, paths, rng)
+        return _variant(name, session, clean, list(ways), planted, paths, rng)
     raise Unfit(f"{name}: no session fits in {_TRIES} tries")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -11,6 +12,8 @@ from standfast.prompt.causes import CAUSES, Repair
 from standfast.prompt.fingerprint import meanings
 from standfast.prompt.model import Item, Tier
 
+_MOST = 0.6  # of the texts of a history
+_SPEAKERS = re.compile(r"(?im)^\W{0,4}(?:user|human|customer)\W{0,3}(?::|$)")
 _QUOTE = 6  # characters that make a text worth looking for in another
 
 
@@ -51,6 +54,11 @@ def texts_of(item: Item) -> list[str]:
     return list(_texts(canonical.decode(item.wire)))
 
 
+def text_in(value: Json) -> str:
+    """The plain text of a block."""
+    return "\n".join(_texts(value))
+
+
 def _texts(value: Json) -> Iterable[str]:
     match value:
         case str():
@@ -86,7 +94,8 @@ def _identical(left: Json, right: Json) -> bool:
 
 
 def quotes(before: Sequence[Item], after: Sequence[Item]) -> bool:
-    """Whether a request carries the words of another's history inside a text of its own (X1)."""
+    """Whether a request carries most of the words of another's history, in its own messages or inside a text (X1)."""
     told = "\n".join(text_of(item) for item in after)
     words = [text for item in before if len(text := text_of(item).strip()) >= _QUOTE]
-    return bool(words) and all(text in told for text in words)
+    quoted = sum(text in told for text in words)
+    return quoted > _MOST * len(words) or (quoted > 1 and _SPEAKERS.search(told) is not None)

@@ -187,6 +187,12 @@ def _is_branch(rest: Sequence[Unit], left: Sequence[Sent]) -> bool:
     return not any(_alike(unit, sent) for sent in later for unit in rest[1:])
 
 
+def goes_on(request: Request, reference: Tip) -> bool:
+    """Whether any of a history was sent before, so that both are of one session."""
+    known = {meaning(item) for sent in (*reference.sent, *reference.produced) for item in sent.items}
+    return any(meaning(item) in known for unit in request.units for item in unit.items)
+
+
 def is_window(request: Request, reference: Tip) -> bool:
     """Whether a history begins somewhere in the midst of another: its oldest turns were cut off."""
     return bool(request.units) and any(_alike(request.units[0], sent) for sent in reference.sent[1:])
@@ -200,10 +206,8 @@ def name_break(request: Request, reference: Tip, at: int, result: Mended) -> Non
     rest = request.units[at:]
     if _is_branch(rest, left):
         return
-    settle(result.drifts, [_first_break(request, rest, left)], repaired=False)
-    if len(rest) * len(left) > _COMPARED:
-        return
-    steps = _steps(rest, left)
+    steps = _steps(rest, left) if len(rest) * len(left) <= _COMPARED else []
+    settle(result.drifts, [_first_break(request, rest, left, steps)], repaired=False)
     last = max((n for n, step in enumerate(steps) if step[0] == "equal"), default=0)
     for kind, i, i_end, j, j_end in steps[:last]:
         if kind != "equal" and (i or j):
@@ -233,11 +237,15 @@ def _dropped(request: Request, behind: Unit, old: Sequence[Sent]) -> Drift:
     return Drift(cause, path, Tier.MESSAGES, old[0].items[0].wire, behind.items[0].wire, at_most=Repair.REPORT)
 
 
-def _first_break(request: Request, rest: Sequence[Unit], left: Sequence[Sent]) -> Drift:
+def _first_break(
+    request: Request, rest: Sequence[Unit], left: Sequence[Sent], steps: Sequence[tuple[str, int, int, int, int]]
+) -> Drift:
     unit, sent = rest[0], left[0]
     later = next((i for i, s in enumerate(left[1:], 1) if _alike(unit, s)), None)
     if later is None:
-        return _pair_change(request, unit, sent)
+        found = _pair_change(request, unit, sent)
+        is_shorter = len(steps) > 1 and steps[0][4] > steps[0][2]  # fewer turns stand for many, and then it goes on
+        return replace(found, cause="H7", at_most=None) if is_shorter else found
     if any(_alike(u, sent) for u in rest[1:]):  # swapped
         path = item_path(request, unit.first)
         return Drift("C1", path, Tier.MESSAGES, sent.items[0].wire, unit.items[0].wire)

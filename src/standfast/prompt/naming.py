@@ -6,13 +6,17 @@ Equal meaning in another form is lossless by nature: ``item_form`` names it. Ano
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
-from standfast.prompt import volatile
+from standfast.prompt import canonical, volatile
 from standfast.prompt.causes import CAUSES, Repair
-from standfast.prompt.dialects.base import Dialect
-from standfast.prompt.drift import Drift, text_of, texts_of
+from standfast.prompt.dialects.base import MARKERS, Dialect, marked_places
+from standfast.prompt.drift import Drift, text_in, text_of, texts_of
 from standfast.prompt.model import Item, Kind, Part, Tier
+
+_BRACKETS = ("<", "[", "(")
+_ATTACHES = re.compile(r"[<\[(](?:attach|file|document|paste|image|skill|mcp|upload|content)", re.IGNORECASE)
 
 
 def item_form(before: Item, after: Item, dialect: Dialect, path: str) -> Drift:
@@ -25,9 +29,7 @@ def _part_form(before: Item, after: Item, dialect: Dialect) -> tuple[str, str]:
     for old, new in zip(before.parts, after.parts, strict=True):
         if old.key == new.key:
             continue
-        if volatile.TOKEN_HINT in after.wire and volatile.mask_any_token(before.wire) == volatile.mask_any_token(
-            after.wire
-        ):
+        if volatile.TOKEN_HINT in after.wire and _masked(before) == _masked(after):
             return "H9", new.suffix
         if old.kind is Kind.MEDIA and old.meaning != new.meaning:
             return "H8", new.suffix
@@ -42,6 +44,18 @@ def _part_form(before: Item, after: Item, dialect: Dialect) -> tuple[str, str]:
             return _result_form(before, after), new.suffix
         return "H2", new.suffix
     return "H2", ".content" if any(p.suffix.startswith(".content") for p in after.parts) else ""
+
+
+def _masked(item: Item) -> bytes:
+    """An item without its marks, and with whatever stands for a per-request token blanked."""
+    wire = item.wire
+    if item.marked:
+        value = canonical.decode(wire)
+        for _, block in marked_places(value):
+            for name in MARKERS & block.keys():
+                del block[name]
+        wire = canonical.key_form(value)
+    return volatile.mask_any_token(wire)
 
 
 def _result_form(before: Item, after: Item) -> str:
@@ -72,7 +86,9 @@ def _part_change(before: Item, after: Item) -> tuple[str, str]:
         dropped = [p for p in before.parts if p.meaning not in new]
         if dropped and all(p.kind is Kind.THINKING for p in dropped):
             return "H6", place
-        if before.role == "user" and new == old[: len(new)]:
+        if dropped and all(p.kind is Kind.MEDIA for p in dropped):
+            return "H8", place
+        if before.role == "user" and (new == old[: len(new)] or _all_decorate(before, dropped)):
             return "H1", place
         return "H10", place
     i = next((i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), None)
@@ -80,21 +96,39 @@ def _part_change(before: Item, after: Item) -> tuple[str, str]:
         return "C1", place
     if sorted(old) == sorted(new):
         return ("C1" if before.parts[i].kind in (Kind.RESULT, Kind.CALL) else "H10"), place
-    if before.role == "user" and before.parts[i].kind is Kind.TEXT and _lost_its_end(before, after):
+    if before.role == "user" and before.parts[i].kind is Kind.TEXT and _lost_decoration(before, after):
         return "H1", place
     return _changed_part(before.parts[i], after.parts[i]), place
 
 
-def _lost_its_end(before: Item, after: Item) -> bool:
-    """Whether a user's text lost what had been appended to it, a paragraph or a tagged block."""
+def _lost_decoration(before: Item, after: Item) -> bool:
+    """Whether a user's text lost what stood before or behind it, a paragraph or a tagged block."""
     old, new = text_of(before).strip(), text_of(after).strip()
-    rest = old.removeprefix(new)
-    return bool(new) and rest != old and rest[:1] in ("\n", "<", " ") and rest.lstrip()[:1] in ("<", "[", "(")
+    behind, ahead = old.removeprefix(new), old.removesuffix(new)
+    if not new or len(new) == len(old):
+        return False
+    if behind != old:
+        return behind[:1] in ("\n", "<", " ") and _decorates(behind)
+    return ahead != old and ahead[-1:] in ("\n", ">", " ") and _decorates(ahead)
+
+
+def _decorates(text: str) -> bool:
+    """Whether a text is a passing remark of the client: a tagged block, or one in brackets, that attaches nothing."""
+    return text.lstrip()[:1] in _BRACKETS and not _ATTACHES.match(text.lstrip())
+
+
+def _all_decorate(item: Item, parts: Sequence[Part]) -> bool:
+    """Whether these parts of an item are texts that no user wrote."""
+    content = canonical.decode(item.wire).get("content")
+    places = [p.suffix for p in parts]
+    if not isinstance(content, list) or not all(place.startswith(".content[") for place in places):
+        return False
+    return all(_decorates(text_in(content[int(place[9:-1])])) for place in places)
 
 
 def _changed_part(before: Part, after: Part) -> str:
-    if before.kind is Kind.MEDIA and after.kind is Kind.MEDIA:
-        return "H8"
+    if before.kind is Kind.MEDIA and after.kind in (Kind.MEDIA, Kind.TEXT):
+        return "H8"  # another picture, or a word in place of one
     if before.kind is Kind.RESULT and after.kind is Kind.RESULT and after.size < before.size:
         return "H7"
     return "C1"

@@ -10,10 +10,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from standfast.policy import Leave, Policy
-from standfast.prompt.drift import Drift, quotes
+from standfast.prompt.causes import Repair
+from standfast.prompt.drift import Drift, quotes, text_of
 from standfast.prompt.fitting import fitted_all
 from standfast.prompt.history import history_to_send, is_window, name_break
 from standfast.prompt.items import Items
+from standfast.prompt.lineage import likeness
 from standfast.prompt.mended import Carried, Firsts, Mended, untouched
 from standfast.prompt.model import Tier, Tip
 from standfast.prompt.params import compare_params, keep_routes
@@ -51,6 +53,7 @@ def mend(
         if is_same:
             name_break(request, reference, result.shared, result)
         keep_routes(request, reference.head, result)
+        _hoisted(reference, result)
         _side_request(request, reference, result)
     else:
         result.sent = untouched(request).sent
@@ -62,10 +65,21 @@ def mend(
 
 
 def _side_request(request: Request, reference: Tip, result: Mended) -> None:
-    """X1: nothing is shared, yet the request tells the other's conversation again in a text of its own."""
-    if result.shared or not any(d.tier in (Tier.TOOLS, Tier.SYSTEM) and not d.repaired for d in result.drifts):
+    """X1: the request tells the other's conversation again, behind tools and a system prompt of its own."""
+    tiers = {d.tier for d in result.drifts if not d.repaired} & {Tier.TOOLS, Tier.SYSTEM}
+    if not tiers or (result.shared and (len(tiers) < 2 or likeness(request.head, reference.head))):
         return
     history = [item for sent in reference.sent for item in sent.items]
     if quotes(history, request.items):
-        first = result.drifts[0]
-        result.drifts[:] = [Drift("X1", first.path, first.tier, first.before, first.after)]
+        first = next((d for d in result.drifts if d.tier in (Tier.TOOLS, Tier.SYSTEM)), None)
+        if first is not None:
+            result.drifts[:] = [Drift("X1", first.path, first.tier, first.before, first.after)]
+
+
+def _hoisted(reference: Tip, result: Mended) -> None:
+    """H11: what is new in the system prompt stood in the midst of the history before."""
+    inside = [i for sent in reference.sent for i in sent.items if i.role in ("system", "developer")]
+    texts = [text.encode() for item in inside if (text := text_of(item).strip())]
+    for n, d in enumerate(result.drifts):
+        if d.tier is Tier.SYSTEM and not d.repaired and any(t in d.after and t not in d.before for t in texts):
+            result.drifts[n] = replace(d, cause="H11", at_most=Repair.REPORT)

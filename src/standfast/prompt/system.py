@@ -16,7 +16,7 @@ from standfast.prompt.model import Item, Tier, Tip
 from standfast.prompt.request import Request
 from standfast.prompt.sections import Order, compare, permutation
 
-_MOST = 0.5  # of a system prompt: what all share
+_LEAST_SHARED = 120  # characters behind what differs that make it worth moving
 
 
 def system_to_send(
@@ -113,8 +113,8 @@ def _block_drift(
 def _is_in_front(old: Sequence[Item], new: Sequence[Item]) -> bool:
     """Whether another user's text stands in front of text that all share."""
     before, after = ("\n".join(map(text_of, items)) for items in (old, new))
-    _, end, _ = volatile.changed_span(before, after)
-    return len(before) - end >= _MOST * max(len(before), len(after))
+    start, end, end_after = volatile.changed_span(before, after)
+    return len(before) - end >= max(_LEAST_SHARED, end - start, end_after - start)
 
 
 def _varies(before: str, after: str, firsts: Firsts) -> bool:

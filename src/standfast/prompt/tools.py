@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from standfast.policy import Leave, Option
 from standfast.prompt import canonical, volatile
 from standfast.prompt.drift import Drift, first_difference, meaning
+from standfast.prompt.fingerprint import system_text
 from standfast.prompt.mended import Firsts, Mended, settle
 from standfast.prompt.model import Head, Item, Tier
 from standfast.prompt.request import Request
@@ -17,6 +18,7 @@ def tools_to_send(
 ) -> tuple[Item, ...]:
     """The tools in the order and the bytes in which they go out. ``continues``: old is of the same session."""
     new = request.head.tools
+    continues = continues or old is None or not _same_system(request.head, old)
     if old is None or not old.tools:
         if old is not None and new:
             settle(result.drifts, [_came_or_went((), new, continues=continues)], repaired=False)
@@ -41,6 +43,11 @@ def tools_to_send(
         settle(result.drifts, [found], repaired=mended)
         return together or sent
     return sent
+
+
+def _same_system(new: Head, old: Head) -> bool:
+    """Whether two heads are of one agent, by its system prompt."""
+    return new.system_text == (old.system_text or system_text(old.system))
 
 
 def _form(i: int, tool: Item, old: Item | None, leave: Leave, firsts: Firsts, result: Mended) -> Item:
@@ -135,8 +142,8 @@ def _came_or_went(before: Sequence[Item], after: Sequence[Item], *, continues: b
     i = _first(before, after, lambda a, b: a.role != b.role)
     old, new = (tools[i].wire if i < len(tools) else b"" for tools in (before, after))
     names, known = {tool.role for tool in after}, {tool.role for tool in before}
-    is_part = names < known or known < names
-    return Drift("T4" if continues or not is_part else "T5", f"tools[{i}]", Tier.TOOLS, old, new)
+    is_run = not continues and (names < known or known < names)
+    return Drift("T5" if is_run else "T4", f"tools[{i}]", Tier.TOOLS, old, new)
 
 
 def _cause_of_change(path: str, left: canonical.Json, right: canonical.Json) -> str:

@@ -55,7 +55,7 @@ def expect(
     usable = [e for e in live if _is_found(rules, e.blocks, places)]
     best = max((e.blocks for e in usable), default=0)
     ends = _ends(rules, blocks, places, shared, bool(entries))
-    cause, at = _shortfall(rules, blocks, shared, best, entries, known, live)
+    cause, at = _shortfall(rules, blocks, places, shared, best, entries, known, live)
     return Expected(
         cached=blocks.tokens(best),
         written=_written(rules, blocks, best, ends),
@@ -134,6 +134,7 @@ def _entry(rules: Rules, end: int, life: str, now: float) -> Entry:
 def _shortfall(
     rules: Rules,
     blocks: Blocks,
+    places: Mapping[int, str],
     shared: int,
     best: int,
     entries: Sequence[Entry],
@@ -145,6 +146,8 @@ def _shortfall(
         return None, None
     if blocks.tokens(shared) < rules.minimum:
         return "B3", shared - 1
+    if not places and rules.regime is Regime.MARKS:
+        return "B1", shared - 1
     if any(e.blocks > best for e in live):
         return "B2", max(e.blocks for e in live) - 1
     if any(e.blocks > best for e in known):

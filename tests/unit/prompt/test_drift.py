@@ -50,7 +50,7 @@ CHANGES: list[tuple[str, str, Any, Any]] = [
     # cause, path behind messages[2], the third message as sent, as it came
     ("H8", ".content[1]", message("user", text("a"), A), message("user", text("a"), B)),
     ("H1", ".content[1]", message("user", text("a"), text("now")), message("user", text("a"))),
-    ("H10", ".content[0]", message("user", A, text("a")), message("user", text("a"))),
+    ("H8", ".content[0]", message("user", A, text("a")), message("user", text("a"))),
     ("H10", ".content[1]", message("assistant", text("a"), text("b")), message("assistant", text("a"))),
     ("C1", ".content[1]", message("user", text("a")), message("user", text("a"), text("b"))),
     ("H10", ".content[0]", message("user", A, text("a")), message("user", text("a"), A)),
@@ -152,7 +152,7 @@ def test_x1_a_request_that_tells_the_others_history_again() -> None:
         anthropic([user(words)], PROSE, tools=tools[:1]) for words in (f"Tell in short:\n{told}", "Tell nothing.")
     ]
     raw = [json.dumps(body).encode() for body in bodies]
-    for other, cause in ((raw[1], "X1"), (raw[2], "T4")):
+    for other, cause in ((raw[1], "X1"), (raw[2], "T5")):
         (step,), _ = explain(Case((raw[0], other)))
         assert (step.diagnosis.cause, step.diagnosis.path, len(step.diagnosis.drifts)) == (cause, "tools[1]", 1)
 

@@ -7,7 +7,7 @@ import json
 from random import Random
 from typing import Any
 
-from standfast.lab.breaks.made import Break, Made
+from standfast.lab.breaks.made import REPORT, Break, Made
 from standfast.lab.breaks.places import RESULT, SAID, SYSTEM, USER, field_of, found, history, places
 from standfast.lab.breaks.sessions import (
     ANTHROPIC,
@@ -260,7 +260,8 @@ def _late_boundary(session: Session, rng: Random) -> Made:
         history(after)[-1]["content"] = two
         return found(after, session.dialect, SYSTEM)[-1].path
 
-    return Made(change, "a boundary behind the question")
+    cannot_be_marked = "instructions" in session.after
+    return Made(change, "a boundary behind the question", REPORT if cannot_be_marked else "")
 
 
 BOUNDARIES: tuple[Break, ...] = (_late_boundary,)

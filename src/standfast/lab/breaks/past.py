@@ -224,6 +224,8 @@ def _attached(how: str, move: Callable[[list[Body], list[Body], Random], int], r
     def made(session: Session, rng: Random) -> Made:
         starts = _turns(session)
         first = starts[0]
+        if first == session.shared - 1:
+            raise Unfit("what is dropped from the newest turn is a decoration")
         texts = rng.sample(ATTACHMENTS, rng.randrange(3, 5))
         for body in session.both():
             _parts(history(body)[first], session.dialect)[:0] = [_part(text, session.dialect) for text in texts]

@@ -169,6 +169,16 @@ def test_where_nothing_broke_nothing_is_said_and_every_byte_stands() -> None:
     assert [o.variant.id for o in quiet() if o.sent != (o.variant.before, o.variant.after)] == []
 
 
+def test_nothing_is_said_besides() -> None:
+    """One break, one cause: whatever else is named is a false alarm."""
+    besides: dict[str, Counter[str]] = defaultdict(Counter)
+    for o in looked(mending=False):
+        if o.cause == o.variant.cause:
+            besides[o.cause].update(set(o.causes) - {o.cause})
+    print(*(f"{cause}: also {dict(more)}" for cause, more in besides.items() if more), sep="\n")
+    assert sum(more.total() for more in besides.values()) <= (1 - WANTED) * len(looked(mending=False))
+
+
 def test_two_breaks_in_one_request_are_both_found() -> None:
     wrong = []
     for pair in PAIRS:

@@ -16,7 +16,7 @@ from standfast.prompt.drift import Drift, meaning, texts_of
 from standfast.prompt.model import Item, Kind, Part, Sent, Tier, Unit
 
 _JOINTS = ("", "\n", "\n\n", " ")
-_ATTACHED_WITHIN = 8  # units over which attachments are sought
+_ATTACHED_WITHIN = 64  # units over which attachments are sought
 _HELD_LEAST = 64_000  # bytes of pruned text that are held back at least
 
 
@@ -91,9 +91,10 @@ def _thinking(p: Parting) -> Restored | None:
     """H6: signed thinking that the client left out; the provider reads it only as its own model wrote it."""
     if not p.same_model or len(p.units) < 2:
         return None
-    first = p.old[0].items[0]
-    if first.role == "reasoning" and len(p.old) > 1 and _alike(p.unit, p.old[1]) and _is_sealed(first):
-        return Restored((Sent(p.old[0].items + p.old[1].items, p.unit.links),), 2, "H6")
+    gone = next((n for n, sent in enumerate(p.old) if sent.items[:1] and sent.items[0].role != "reasoning"), 0)
+    sealed = [item for sent in p.old[:gone] for item in sent.items]
+    if gone and _alike(p.unit, p.old[gone]) and all(map(_is_sealed, sealed)):
+        return Restored((Sent((*sealed, *p.old[gone].items), p.unit.links),), gone + 1, "H6")
     if p.pair is None or naming.item_change(*p.pair, "").cause != "H6" or not _is_signed(*p.pair):
         return None
     return Restored((Sent(p.old[0].items, p.unit.links),), 1, "H6")
@@ -105,12 +106,15 @@ def _is_sealed(item: Item) -> bool:
 
 
 def _is_signed(before: Item, after: Item) -> bool:
-    """Whether all that is missing is signed."""
+    """Whether all that is missing is signed, or reasoning in a field of its own that the upstream has taken before."""
     kept = {part.meaning for part in after.parts}
     missing = [part.suffix for part in before.parts if part.meaning not in kept]
-    content = canonical.decode(before.wire)["content"]
-    blocks: list[Json] = [content[int(suffix[9:-1])] for suffix in missing if suffix.startswith(".content[")]
-    return len(blocks) == len(missing) and all(block.get("signature") or block.get("data") for block in blocks)
+    value = canonical.decode(before.wire)
+    for suffix in missing:
+        block = _at(value, suffix)
+        if block is not value and not (block.get("signature") or block.get("data")):
+            return False
+    return True
 
 
 def _pictures(p: Parting) -> Restored | None:

@@ -11,6 +11,7 @@ _HEADED = re.compile(r"(?m)^(?=#{1,6} )")
 _PARAGRAPH = re.compile(r"\n[ \t]*\n")
 _ENTRY = re.compile(r"\s*(?:[-*•+][ \t]|~?/|\.{1,2}/|[A-Za-z]:\\|<|[\w.-]+[:=]|\S+$)")
 _STEP = re.compile(r"\s*(?:\d+[.)]|[a-z]\)|step \d)", re.IGNORECASE)
+_FOLLOWS = re.compile(r"\s*(?:\d+[.)]|then|next|first|second|finally|after|before|now|also|step)\b", re.IGNORECASE)
 _LONGEST = 200_000  # characters; a longer text is compared as it is
 
 
@@ -37,10 +38,18 @@ def compare(before: str, after: str) -> Order | None:
     for split in (_tagged, _headed):
         if _permuted(split(before), split(after)):
             return Order.FREE
+    if (found := _paragraphs(before, after)) is not None:
+        return found
     if _permuted(before.splitlines(), after.splitlines()):
         return Order.FREE if _is_list(before.splitlines(), after.splitlines()) else Order.BOUND
-    if _permuted(_PARAGRAPH.split(before), _PARAGRAPH.split(after)):
-        return Order.BOUND
+    return None
+
+
+def _paragraphs(before: str, after: str) -> Order | None:
+    """Paragraphs are sections too, unless one says that it follows another."""
+    paragraphs = _PARAGRAPH.split(before)
+    if _permuted(paragraphs, _PARAGRAPH.split(after)):
+        return Order.BOUND if any(_FOLLOWS.match(text) for text in paragraphs) else Order.FREE
     return None
 
 

@@ -96,7 +96,9 @@ def _block_drift(
         return system_form(old[i], new[i], path)
     before, after = text_of(old[i]), text_of(new[i])
     order = compare(before, after)
-    if order is Order.FREE and isolate.same_but_text(old[i], new[i]):
+    if permutation([p.meaning for p in old[i].parts], [p.meaning for p in new[i].parts]):
+        order = Order.FREE
+    if order is Order.FREE and (len(new[i].parts) > 1 or isolate.same_but_text(old[i], new[i])):
         return Drift("S5", path, Tier.SYSTEM, before.encode(), after.encode())
     if order is Order.BOUND:
         return Drift("S5", path, Tier.SYSTEM, before.encode(), after.encode(), at_most=Repair.SOURCE)

@@ -28,11 +28,12 @@ FREE = [
     ("Hi.\n# One\nDo this.\nThen that.\n# Two\nMore.\n", "Hi.\n# Two\nMore.\n# One\nDo this.\nThen that.\n"),
     ("user: ann\nteam: larch\nrole: dev", "team: larch\nuser: ann\nrole: dev"),
     ("* ä\n* ö", "* ö\n* ä"),
+    ("Never lie to users.\n\nAnswer at once please.", "Answer at once please.\n\nNever lie to users."),
 ]
 BOUND = [
     ("1. Open it.\n2. Read it.", "2. Read it.\n1. Open it."),
     ("First ask her name.\nThen greet her.", "Then greet her.\nFirst ask her name."),
-    ("Never lie to users.\n\nAnswer at once please.", "Answer at once please.\n\nNever lie to users."),
+    ("Ask her name.\n\nThen greet her.", "Then greet her.\n\nAsk her name."),
 ]
 OTHER = [
     ("- a\n- b", "- a\n- c"),

@@ -234,6 +234,9 @@ def _attached(how: str, move: Callable[[list[Body], list[Body], Random], int], r
         if not others:
             raise Unfit("one turn")
         other, seed = rng.choice(others), rng.getrandbits(32)
+        for body in session.both():
+            for message in history(body)[other : other + 1]:
+                _parts(message, session.dialect)
 
         def change(after: Body) -> str:
             parts = [_parts(history(after)[i], session.dialect) for i in (first, other)]

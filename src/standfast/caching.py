@@ -235,6 +235,8 @@ def misplaced(asked: Asked, outlook: Outlook | None, who: Breakpoints) -> list[D
     """The drift of breakpoints (B1, B2, B6), if the client's own would have missed what is shared."""
     if outlook is None or asked.reference is None or outlook.raw.cause not in _OURS_TO_MEND or outlook.raw.at is None:
         return []
+    if any(not d.repaired for d in asked.mended.drifts):
+        return []  # what goes out is another prompt: no mark can help it
     if who is not Breakpoints.PLAN and not _is_misplaced(outlook.raw, outlook.blocks, outlook.left):
         return []  # a client that sets none, where it is left to do so
     tier, path = place_of(asked.request, outlook.layout, outlook.raw.at)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import msgspec
+
 from standfast.errors import Ambiguous
 from standfast.prompt import canonical
 from standfast.prompt.dialects.base import MARKERS, Dialect, marked_places
@@ -47,6 +49,17 @@ def fitted(dialect: Dialect, old: Item, new: Item, items: Items) -> Item:
         value = {k: v for k, v in value.items() if k not in dialect.own_fields}
         value.update({k: v for k, v in now.items() if k in dialect.own_fields})
     return items.get(dialect, old.tier, canonical.key_form(value))
+
+
+def unmarked(item: Item) -> Item:
+    """The item without its cache markers."""
+    if not item.marked:
+        return item
+    value = canonical.decode(item.wire)
+    for _, block in marked_places(value):
+        for name in MARKERS & block.keys():
+            del block[name]
+    return msgspec.structs.replace(item, wire=canonical.key_form(value), marked=False)
 
 
 def renamed(dialect: Dialect, item: Item, ids: Mapping[str, str], items: Items) -> Item:

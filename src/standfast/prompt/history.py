@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
 
@@ -47,7 +47,7 @@ def history_to_send(
     produced = len(reference.produced)
     while at < len(units) and old:
         unit, sent = units[at], old[0]
-        if unit.link == sent.link if chained else _same(unit, sent):
+        if unit.link == sent.link if chained else _same(unit, sent, result.ids):
             result.sent.append(_replay(request, unit, old.popleft(), leave, items, result))
         elif len(old) > produced:
             same_model = request.head.model == reference.head.model
@@ -70,7 +70,7 @@ def history_to_send(
             answer = _without_thinking(request.dialect, sent, items)
             if answer is None:  # the client leaves out reasoning that was an item of its own
                 continue
-            if not _same(unit, answer):
+            if not _same(unit, answer, result.ids):
                 break
             result.sent.append(_replay(request, unit, answer, leave, items, result))
         at += 1
@@ -90,9 +90,16 @@ def _without_thinking(dialect: Dialect, sent: Sent, items: Items) -> Sent | None
     return Sent((items.get(dialect, Tier.MESSAGES, canonical.key_form(value)),), sent.links)
 
 
-def _same(unit: Unit, sent: Sent) -> bool:
-    """Equal meaning of one step, whatever came before it. Of several results it cannot tell which answers which."""
-    return len(unit.answers) < 2 and _alike(unit, sent)
+def _same(unit: Unit, sent: Sent, ids: Mapping[str, str]) -> bool:
+    """Equal meaning of one step, whatever came before it. Of several results their ids tell which answers which."""
+    if not _alike(unit, sent):
+        return False
+    return len(unit.answers) < 2 or _results(unit.items, ids) == _results(sent.items, {})
+
+
+def _results(items: Sequence[Item], ids: Mapping[str, str]) -> list[tuple[str, bytes]]:
+    parts = [part for item in items for part in item.parts if part.kind is Kind.RESULT]
+    return sorted((ids.get(part.call_id or "", part.call_id or ""), part.meaning) for part in parts)
 
 
 def _alike(unit: Unit, sent: Sent) -> bool:
@@ -122,7 +129,7 @@ def _replay(request: Request, unit: Unit, sent: Sent, leave: Leave, items: Items
         out = tuple(fitted(dialect, old, new, items) for old, new in _matched(sent.items, unit))
     repaired = [item.key for item in out] == [item.key for item in sent.items]
     if not sent.ours:
-        settle(result.drifts, [_unit_drift(request, unit, sent)], repaired=repaired)
+        settle(result.drifts, _unit_drifts(request, unit, sent), repaired=repaired)
     return Sent(out, unit.links, sent.ours) if repaired else Sent(unit.items, unit.links)
 
 
@@ -151,13 +158,13 @@ def _matched(old: Sequence[Item], unit: Unit) -> list[tuple[Item, Item]]:
     return pairs
 
 
-def _unit_drift(request: Request, unit: Unit, sent: Sent) -> Drift:
+def _unit_drifts(request: Request, unit: Unit, sent: Sent) -> list[Drift]:
     pairs = enumerate(zip(unit.items, sent.items, strict=False))
     i, (new, old) = next((i, pair) for i, pair in pairs if pair[0].key != pair[1].key)
     path = item_path(request, unit.first + i)
     if len(unit.items) > 1 and (meaning(new) != meaning(old) or naming.same_ids(sent.items, unit.items)):
-        return Drift("H5", path, Tier.MESSAGES, old.wire, new.wire)
-    return naming.item_form(old, new, request.dialect, path)
+        return [Drift("H5", path, Tier.MESSAGES, old.wire, new.wire)]
+    return naming.item_forms(old, new, request.dialect, path)
 
 
 def item_path(request: Request, index: int) -> str:
@@ -255,7 +262,7 @@ def _first_break(
 def _append(request: Request, at: int, leave: Leave, items: Items, result: Mended) -> None:
     """The units behind what two histories share: those that are old all the same as they were sent, new ones as they
     came, with the ids of old calls put right."""
-    again = _again(request.units[at:], result.left)
+    again = _again(request.units[at:], result.left, result.ids)
     for n, unit in enumerate(request.units[at:]):
         sent = again.get(n)
         if sent is not None and leave.policy.repairs:
@@ -268,14 +275,14 @@ def _append(request: Request, at: int, leave: Leave, items: Items, result: Mende
         result.sent.append(Sent(out, unit.links))
 
 
-def _again(units: Sequence[Unit], left: Sequence[Sent]) -> dict[int, Sent]:
+def _again(units: Sequence[Unit], left: Sequence[Sent], ids: Mapping[str, str]) -> dict[int, Sent]:
     """Which units behind a break say what was sent before: index → that."""
     if not left or len(units) < 2 or len(units) * len(left) > _COMPARED:
         return {}
     found: dict[int, Sent] = {}
     for kind, i, i_end, j, _ in _steps(units, left):
         if kind == "equal":
-            found.update((i + n, left[j + n]) for n in range(i_end - i) if _same(units[i + n], left[j + n]))
+            found.update((i + n, left[j + n]) for n in range(i_end - i) if _same(units[i + n], left[j + n], ids))
     return found
 
 

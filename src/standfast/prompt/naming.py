@@ -11,51 +11,59 @@ from collections.abc import Sequence
 
 from standfast.prompt import canonical, volatile
 from standfast.prompt.causes import CAUSES, Repair
-from standfast.prompt.dialects.base import MARKERS, Dialect, marked_places
+from standfast.prompt.dialects.base import Dialect
 from standfast.prompt.drift import Drift, text_in, text_of, texts_of
+from standfast.prompt.fitting import unmarked
+from standfast.prompt.items import build
 from standfast.prompt.model import Item, Kind, Part, Tier
 
 _BRACKETS = ("<", "[", "(")
 _ATTACHES = re.compile(r"[<\[(](?:attach|file|document|paste|image|skill|mcp|upload|content)", re.IGNORECASE)
 
 
-def item_form(before: Item, after: Item, dialect: Dialect, path: str) -> Drift:
-    """Two items of equal meaning and other bytes."""
-    cause, suffix = _part_form(before, after, dialect)
-    return Drift(cause, path + suffix, Tier.MESSAGES, before.wire, after.wire)
-
-
-def _part_form(before: Item, after: Item, dialect: Dialect) -> tuple[str, str]:
+def item_forms(before: Item, after: Item, dialect: Dialect, path: str) -> list[Drift]:
+    """Two items of equal meaning and other bytes: each cause once, where it shows first."""
+    found: dict[str, str] = {}
     for old, new in zip(before.parts, after.parts, strict=True):
-        if old.key == new.key:
-            continue
-        if volatile.TOKEN_HINT in after.wire and _masked(before) == _masked(after):
-            return "H9", new.suffix
-        if old.kind is Kind.MEDIA and old.meaning != new.meaning:
-            return "H8", new.suffix
-        if old.meaning != new.meaning or same_ids([before], [after]):
-            return "H5", new.suffix
-        if old.call_id != new.call_id:
-            id_path = dialect.call_id_path if new.kind is Kind.CALL else dialect.result_id_path
-            return "H3", new.suffix + id_path
-        if new.kind is Kind.CALL:
-            return "H4", new.suffix + dialect.arguments_path
-        if new.kind is Kind.RESULT:
-            return _result_form(before, after), new.suffix
-        return "H2", new.suffix
-    return "H2", ".content" if any(p.suffix.startswith(".content") for p in after.parts) else ""
+        if old.key != new.key:
+            for cause, suffix in _part_forms(before, after, old, new, dialect):
+                found.setdefault(cause, suffix)
+    if not found:
+        found["H2"] = ".content" if any(p.suffix.startswith(".content") for p in after.parts) else ""
+    return [Drift(cause, path + suffix, Tier.MESSAGES, before.wire, after.wire) for cause, suffix in found.items()]
+
+
+def _part_forms(before: Item, after: Item, old: Part, new: Part, dialect: Dialect) -> list[tuple[str, str]]:
+    """Why one part differs in form: cause and suffix."""
+    if volatile.TOKEN_HINT in after.wire and _masked(before) == _masked(after):
+        return [("H9", new.suffix)]
+    if old.kind is Kind.MEDIA and old.meaning != new.meaning:
+        return [("H8", new.suffix)]
+    if old.meaning != new.meaning or same_ids([before], [after]):
+        return [("H5", new.suffix)]
+    found = []
+    if old.call_id != new.call_id:
+        found.append(("H3", new.suffix + (dialect.call_id_path if new.kind is Kind.CALL else dialect.result_id_path)))
+        if not _more_than_id(before, after, old, new, dialect):
+            return found
+    if new.kind is Kind.CALL:
+        return [*found, ("H4", new.suffix + dialect.arguments_path)]
+    if new.kind is Kind.RESULT:
+        return [*found, (_result_form(before, after), new.suffix)]
+    return [*found, ("H2", new.suffix)]
+
+
+def _more_than_id(before: Item, after: Item, old: Part, new: Part, dialect: Dialect) -> bool:
+    """Whether a call or a result differs in more than its id."""
+    ids = {new.call_id or "": old.call_id or ""}
+    named = build(dialect, Tier.MESSAGES, canonical.key_form(dialect.rename(canonical.decode(after.wire), ids)))
+    same = [part.key for part in named.parts if part.suffix == new.suffix]
+    return same != [old.key]
 
 
 def _masked(item: Item) -> bytes:
     """An item without its marks, and with whatever stands for a per-request token blanked."""
-    wire = item.wire
-    if item.marked:
-        value = canonical.decode(wire)
-        for _, block in marked_places(value):
-            for name in MARKERS & block.keys():
-                del block[name]
-        wire = canonical.key_form(value)
-    return volatile.mask_any_token(wire)
+    return volatile.mask_any_token(unmarked(item).wire)
 
 
 def _result_form(before: Item, after: Item) -> str:

@@ -83,3 +83,6 @@ def _hoisted(reference: Tip, result: Mended) -> None:
     for n, d in enumerate(result.drifts):
         if d.tier is Tier.SYSTEM and not d.repaired and any(t in d.after and t not in d.before for t in texts):
             result.drifts[n] = replace(d, cause="H11", at_most=Repair.REPORT)
+            gone = {item.wire for item in inside}
+            result.drifts[:] = [x for x in result.drifts if x.tier is Tier.SYSTEM or x.before not in gone]
+            return

@@ -13,10 +13,12 @@ from standfast.policy import Leave, Option, Policy
 from standfast.prompt import canonical, media, naming
 from standfast.prompt.canonical import Json
 from standfast.prompt.drift import Drift, meaning, texts_of
+from standfast.prompt.fitting import unmarked
 from standfast.prompt.model import Item, Kind, Part, Sent, Tier, Unit
 
 _JOINTS = ("", "\n", "\n\n", " ")
 _ATTACHED_WITHIN = 64  # units over which attachments are sought
+_SUMMARY_MOST = 3  # messages that stand for those that are gone
 _HELD_LEAST = 64_000  # bytes of pruned text that are held back at least
 
 
@@ -41,11 +43,11 @@ class Parting:
 
     @property
     def pair(self) -> tuple[Item, Item] | None:
-        """The item as sent and as it came, if it is one each, and neither bears a mark that would have to move."""
+        """The item as sent, without its marks, and as it came; None if it is not one each, or the new one is marked."""
         before, after = self.old[0].items, self.unit.items
-        if len(before) != 1 or len(after) != 1 or before[0].marked or after[0].marked:
+        if len(before) != 1 or len(after) != 1 or after[0].marked:
             return None
-        return before[0], after[0]
+        return unmarked(before[0]), after[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,7 @@ def _decoration(p: Parting) -> Restored | None:
         return None
     if naming.item_change(*p.pair, "").cause != "H1":
         return None
-    return Restored((Sent(p.old[0].items, p.unit.links, ours=True),), 1, "H1")
+    return Restored((Sent((p.pair[0],), p.unit.links, ours=True),), 1, "H1")
 
 
 def _thinking(p: Parting) -> Restored | None:
@@ -97,7 +99,7 @@ def _thinking(p: Parting) -> Restored | None:
         return Restored((Sent((*sealed, *p.old[gone].items), p.unit.links),), gone + 1, "H6")
     if p.pair is None or naming.item_change(*p.pair, "").cause != "H6" or not _is_signed(*p.pair):
         return None
-    return Restored((Sent(p.old[0].items, p.unit.links),), 1, "H6")
+    return Restored((Sent((p.pair[0],), p.unit.links),), 1, "H6")
 
 
 def _is_sealed(item: Item) -> bool:
@@ -127,7 +129,7 @@ def _pictures(p: Parting) -> Restored | None:
     before, after = (canonical.decode(item.wire) for item in p.pair)
     if not all(media.same_picture(_at(before, a.suffix), _at(after, b.suffix)) for a, b in other):
         return None
-    return Restored((Sent(p.old[0].items, p.unit.links),), 1, "H8")
+    return Restored((Sent((p.pair[0],), p.unit.links),), 1, "H8")
 
 
 def _at(value: Json, suffix: str) -> Json:
@@ -170,10 +172,11 @@ def _attachments(p: Parting) -> Restored | None:
         before, after = ([part for u in row for item in u.items for part in item.parts] for row in (old, new))
         if sorted(q.meaning for q in before) == sorted(q.meaning for q in after):
             if any(q.kind in (Kind.CALL, Kind.RESULT) for q in _moved(old, new)) or any(
-                item.marked for row in (old, new) for u in row for item in u.items
+                item.marked for u in new for item in u.items
             ):
                 return None
-            sent = tuple(Sent(a.items, b.links) for a, b in zip(old, new, strict=True))
+            pairs = zip(old, new, strict=True)
+            sent = tuple(Sent(tuple(map(unmarked, a.items)), b.links) for a, b in pairs)
             return Restored(sent, count, "H10")
     return None
 
@@ -188,15 +191,37 @@ def _window(p: Parting) -> Restored | None:
     """H7 with the option ``window``: pruned turns go out whole until the cache is cold, or they are too many."""
     if Option.WINDOW not in p.leave.options or p.leave.cold or len(p.units) < 2:
         return None
-    later = next((n for n, sent in enumerate(p.old) if n and _alike(p.unit, sent)), 0)
-    if later:
-        dropped = tuple(item for sent in p.old[:later] for item in sent.items)
-        kept = Restored((Sent(dropped + p.old[later].items, p.unit.links, ours=True),), later + 1, "H7")
-        return _within(p, kept, sum(item.size for item in dropped))
-    if p.pair is None or naming.item_change(*p.pair, "").cause != "H7":
-        return None
-    whole = Restored((Sent(p.old[0].items, p.unit.links, ours=True),), 1, "H7")
-    return _within(p, whole, p.pair[0].size - p.pair[1].size)
+    if _is_pruned(p.old[0].items, p.unit.items):
+        whole = Restored((Sent(tuple(map(unmarked, p.old[0].items)), p.unit.links, ours=True),), 1, "H7")
+        return _within(p, whole, _size(p.old[0].items) - _size(p.unit.items))
+    for count, unit in enumerate(p.units[: _SUMMARY_MOST + 1]):  # turns that are gone, or that a summary stands for
+        later = next((n for n, sent in enumerate(p.old) if n > count and _alike(unit, sent)), None)
+        if later is not None:
+            gone = tuple(unmarked(item) for sent in p.old[:later] for item in sent.items)
+            rest = [Sent((), u.links, ours=True) for u in p.units[1:count]]
+            if not count:
+                kept = Restored((Sent((*gone, *p.old[later].items), unit.links, ours=True),), later + 1, "H7")
+            else:
+                kept = Restored((Sent(gone, p.unit.links, ours=True), *rest), later, "H7")
+            return _within(p, kept, _size(gone))
+    return None
+
+
+def _is_pruned(before: Sequence[Item], after: Sequence[Item]) -> bool:
+    """Whether results, and nothing else, are shorter than they were."""
+    if len(before) != len(after) or any(item.marked for item in after):
+        return False
+    for a, b in zip(before, after, strict=True):
+        if a.role != b.role or len(a.parts) != len(b.parts):
+            return False
+        other = [(x, y) for x, y in zip(a.parts, b.parts, strict=True) if x.meaning != y.meaning]
+        if any(x.kind is not Kind.RESULT or y.kind is not Kind.RESULT or y.size >= x.size for x, y in other):
+            return False
+    return True
+
+
+def _size(items: Sequence[Item]) -> int:
+    return sum(item.size for item in items)
 
 
 def _within(p: Parting, restored: Restored, more: int) -> Restored | None:
@@ -209,6 +234,6 @@ def _alike(unit: Unit, sent: Sent) -> bool:
     return sorted(map(meaning, unit.items)) == sorted(map(meaning, sent.items))
 
 
-_WAYS: tuple[Way, ...] = (_decoration, _thinking, _pictures, _pieces, _attachments, _window)
+_WAYS: tuple[Way, ...] = (_pieces, _decoration, _thinking, _pictures, _attachments, _window)
 
 __all__ = ["Parting", "Restored", "drift_of", "restore"]

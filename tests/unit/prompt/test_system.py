@@ -59,11 +59,11 @@ def test_what_a_permutation_says(pairs: list[tuple[str, str]], order: Order | No
 def test_sections_go_out_in_the_order_first_sent(dialect: str, before: str, after: str) -> None:
     session = Session(dialect)
     make = anthropic if dialect == "anthropic" else _chat
-    session.send(make([Q], PROSE + "\n" + before))
-    plan = session.send(make([Q, K, N], PROSE + "\n" + after))
+    session.send(make([Q], PROSE + "\n\n" + before))
+    plan = session.send(make([Q, K, N], PROSE + "\n\n" + after))
     path = "system" if dialect == "anthropic" else "messages[0].content"
     assert found(plan) == [("S5", path, True)]
-    assert PROSE + "\n" + before in str(sent(plan)).replace("\\n", "\n")
+    assert PROSE + "\n\n" + before in str(sent(plan)).replace("\\n", "\n")
     assert plan.diagnosis.tokens.after == plan.diagnosis.tokens.attainable
 
 
@@ -74,11 +74,11 @@ def _chat(messages: Any, system: str) -> Any:
 @pytest.mark.parametrize(("before", "after"), BOUND)
 def test_steps_and_sentences_stay_where_the_client_put_them(before: str, after: str) -> None:
     session = Session("anthropic", Policy.ISOLATE)
-    session.send(anthropic([Q], PROSE + "\n" + before))
-    plan = session.send(anthropic([Q, K, N], PROSE + "\n" + after))
+    session.send(anthropic([Q], PROSE + "\n\n" + before))
+    plan = session.send(anthropic([Q, K, N], PROSE + "\n\n" + after))
     assert found(plan) == [("S5", "system", False)]
     assert plan.diagnosis.repair == "source"
-    assert sent(plan)["system"] == PROSE + "\n" + after
+    assert sent(plan)["system"] == PROSE + "\n\n" + after
 
 
 def test_blocks_that_moved() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
 import msgspec
 
@@ -11,7 +11,7 @@ from standfast.prompt import canonical
 from standfast.prompt.dialects.base import MARKERS, Dialect, marked_places
 from standfast.prompt.drift import meaning
 from standfast.prompt.items import Items
-from standfast.prompt.model import Item, Tier
+from standfast.prompt.model import Item, Meaning, Tier
 
 TWO_CALLS = ""
 """In place of an id that was sent for a later call too, so that a result could not say which it answers."""
@@ -60,6 +60,18 @@ def unmarked(item: Item) -> Item:
         for name in MARKERS & block.keys():
             del block[name]
     return msgspec.structs.replace(item, wire=canonical.key_form(value), marked=False)
+
+
+def without(dialect: Dialect, item: Item, moved: Set[Meaning], items: Items) -> Item:
+    """The item without these parts, unless nothing else would be left. A marker on one of them moves to the last."""
+    kept = {part.suffix for part in item.parts if part.meaning not in moved}
+    value = canonical.decode(item.wire)
+    if not kept or len(kept) == len(item.parts) or not isinstance(value, dict):
+        return item
+    blocks = [dict(block) for n, block in enumerate(value["content"]) if f".content[{n}]" in kept]
+    lost = [block for n, block in enumerate(value["content"]) if f".content[{n}]" not in kept]
+    blocks[-1].update({name: block[name] for block in lost for name in MARKERS & block.keys()})
+    return items.get(dialect, item.tier, canonical.key_form(value | {"content": blocks}))
 
 
 def renamed(dialect: Dialect, item: Item, ids: Mapping[str, str], items: Items) -> Item:

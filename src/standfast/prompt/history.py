@@ -13,7 +13,7 @@ from standfast.prompt import canonical, isolate, naming
 from standfast.prompt.causes import Repair
 from standfast.prompt.dialects.base import Dialect
 from standfast.prompt.drift import Drift, meaning
-from standfast.prompt.fitting import TWO_CALLS, fitted, renamed
+from standfast.prompt.fitting import TWO_CALLS, fitted, renamed, without
 from standfast.prompt.items import Items
 from standfast.prompt.mended import Carried, Mended, settle
 from standfast.prompt.model import Item, Kind, Sent, Tier, Tip, Unit
@@ -60,6 +60,7 @@ def history_to_send(
             result.drifts.append(drift_of(parting, restored, path))
             result.sent += restored.sent
             held += restored.held
+            result.moved |= restored.moved
             for _ in range(restored.old):
                 old.popleft()
             at += len(restored.sent) - 1
@@ -159,12 +160,18 @@ def _matched(old: Sequence[Item], unit: Unit) -> list[tuple[Item, Item]]:
 
 
 def _unit_drifts(request: Request, unit: Unit, sent: Sent) -> list[Drift]:
-    pairs = enumerate(zip(unit.items, sent.items, strict=False))
-    i, (new, old) = next((i, pair) for i, pair in pairs if pair[0].key != pair[1].key)
-    path = item_path(request, unit.first + i)
-    if len(unit.items) > 1 and (meaning(new) != meaning(old) or naming.same_ids(sent.items, unit.items)):
-        return [Drift("H5", path, Tier.MESSAGES, old.wire, new.wire)]
-    return naming.item_forms(old, new, request.dialect, path)
+    """Why a unit of equal meaning is in other bytes: each cause once, where it shows first."""
+    found: dict[str, Drift] = {}
+    for i, (new, old) in enumerate(zip(unit.items, sent.items, strict=False)):
+        if new.key == old.key:
+            continue
+        path = item_path(request, unit.first + i)
+        if len(unit.items) > 1 and (meaning(new) != meaning(old) or naming.same_ids(sent.items, unit.items)):
+            found.setdefault("H5", Drift("H5", path, Tier.MESSAGES, old.wire, new.wire))
+            continue
+        for drift in naming.item_forms(old, new, request.dialect, path):
+            found.setdefault(drift.cause, drift)
+    return list(found.values())
 
 
 def item_path(request: Request, index: int) -> str:
@@ -269,6 +276,8 @@ def _append(request: Request, at: int, leave: Leave, items: Items, result: Mende
             result.sent.append(_replay(request, unit, sent, leave, items, result))
             continue
         out = unit.items
+        if result.moved:
+            out = tuple(without(request.dialect, item, result.moved, items) for item in out)
         if result.ids:
             _forget_reused(unit, result.ids)
             out = tuple(renamed(request.dialect, item, result.ids, items) for item in out)

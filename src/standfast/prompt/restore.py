@@ -14,10 +14,11 @@ from standfast.prompt import canonical, media, naming
 from standfast.prompt.canonical import Json
 from standfast.prompt.drift import Drift, meaning, texts_of
 from standfast.prompt.fitting import unmarked
-from standfast.prompt.model import Item, Kind, Part, Sent, Tier, Unit
+from standfast.prompt.model import Item, Kind, Meaning, Part, Sent, Tier, Unit
 
 _JOINTS = ("", "\n", "\n\n", " ")
 _ATTACHED_WITHIN = 64  # units over which attachments are sought
+_ATTACHABLE = (Kind.TEXT, Kind.MEDIA, Kind.OTHER)
 _SUMMARY_MOST = 3  # messages that stand for those that are gone
 _HELD_LEAST = 64_000  # bytes of pruned text that are held back at least
 
@@ -61,6 +62,8 @@ class Restored:
     """Which of the units shows the drift."""
     held: int = 0
     """Bytes held back by it."""
+    moved: frozenset[Meaning] = frozenset()
+    """What must not go out again on a later turn."""
 
 
 Way = Callable[[Parting], Restored | None]
@@ -181,6 +184,22 @@ def _attachments(p: Parting) -> Restored | None:
     return None
 
 
+def _moved_on(p: Parting) -> Restored | None:
+    """H10: attachments of an old turn that the client sends on a later one now."""
+    if p.pair is None or naming.item_change(*p.pair, "").cause != "H10":
+        return None
+    kept = {part.meaning for part in p.pair[1].parts}
+    gone = [part for part in p.pair[0].parts if part.meaning not in kept]
+    moved = frozenset(part.meaning for part in gone)
+    if not gone or len(kept) + len(gone) != len(p.pair[0].parts) or any(q.kind not in _ATTACHABLE for q in gone):
+        return None
+    for unit in p.units[1:]:
+        item = unit.items[0]
+        if item.role == p.unit.items[0].role and moved < {part.meaning for part in item.parts}:
+            return Restored((Sent((p.pair[0],), p.unit.links),), 1, "H10", moved=moved)
+    return None
+
+
 def _moved(old: Sequence[Sent], new: Sequence[Unit]) -> list[Part]:
     """The parts of those units that are not the same."""
     pairs = zip(old, new, strict=True)
@@ -234,6 +253,6 @@ def _alike(unit: Unit, sent: Sent) -> bool:
     return sorted(map(meaning, unit.items)) == sorted(map(meaning, sent.items))
 
 
-_WAYS: tuple[Way, ...] = (_pieces, _decoration, _thinking, _pictures, _attachments, _window)
+_WAYS: tuple[Way, ...] = (_pieces, _decoration, _thinking, _pictures, _attachments, _moved_on, _window)
 
 __all__ = ["Parting", "Restored", "drift_of", "restore"]

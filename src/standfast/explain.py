@@ -255,7 +255,7 @@ def _step(i: int, dialect: str | None, plan: Plan | None, case: Case, before: Pl
         step.outlook = plan.outlook
         step.verdict = judge(Evidence(plan.diagnosis, plan.outlook, answered=False))
         step.marks = _marks(plan)
-    if drift := step.diagnosis.primary:
+    if (drift := step.diagnosis.primary) and (drift.before or drift.after):
         step.diff = diff(drift)
     return step
 
@@ -318,8 +318,10 @@ def show(steps: Sequence[Step], console: Console) -> None:
             continue
         if step.note:
             line.append(f"passes untouched: {step.note}", "yellow")
-        elif d.cause is None:
+        elif j["cause"] is None:
             line.append("nothing drifted", "green")
+        elif not d.drifts:
+            line.append(f"{j['cause']} {j['title']}  nothing drifted", "bold yellow")
         else:
             line.append(f"{d.cause} {j['title']}", "bold red" if not d.repaired else "bold yellow")
             line.append(f"  at {d.path}  ")
@@ -331,6 +333,9 @@ def show(steps: Sequence[Step], console: Console) -> None:
         for other in d.drifts[1:]:
             mended = "repaired" if other.repaired else f"not repaired ({other.repair})"
             console.print(Text(f"    also {other.cause} {CAUSES[other.cause].title} at {other.path}: {mended}", "dim"))
+        for mark in step.marks if d.cause in _OF_MARKS else ():
+            life = f"breakpoint ({mark['ttl']})" if mark["ttl"] else "no breakpoint"
+            console.print(Text(f"    {life} at {mark['path']}: {mark['why']}", "dim"))
         if j["remedy"]:
             console.print(Text(f"    {j['remedy']}", "dim"))
 

@@ -187,7 +187,10 @@ class Turns:
         tokens = measure(request, mended, reference)
         self._check(deadline, "rendering")
         tip = self._remember(arrival, request, mended, reference, key, heads, outlook)
-        drifts = [*apportion(request, mended.drifts, tokens), *misplaced(asked, outlook, arrival.breakpoints)]
+        drifts = [*apportion(request, mended.drifts, tokens)]
+        for drift in misplaced(asked, outlook, arrival.breakpoints):
+            tokens = tokens.cut_short(drift.lost, repaired=drift.repaired)
+            drifts.append(replace(drift, lost=tokens.lost))
         diagnosis = Diagnosis(tuple(drifts), tokens, request.resumed > 0)
         follows = reference.id if reference else b""
         plan = Plan(arrival, body, request.head.model, _streams(request), diagnosis, tip, outlook, follows)

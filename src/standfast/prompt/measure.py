@@ -40,6 +40,12 @@ class Tokens:
     after: int = 0
     lost: int = 0
 
+    def cut_short(self, lost: int, *, repaired: bool) -> Tokens:
+        """The same where the bytes were shared, and the client's breakpoints lost so many tokens of them."""
+        lost = min(lost, self.before)
+        after = self.after if repaired else max(0, self.after - lost)
+        return replace(self, before=self.before - lost, after=after, lost=lost)
+
 
 _Step = tuple[Tier, bytes, int, Item | None]
 """Tier, key, rendered bytes, and the item unless the step is a parameter."""

@@ -103,7 +103,7 @@ class Step:
             "gap_seconds": self.gap,
             "remedy": cause.remedy if cause else None,
             "provider": self.outlook.rules.provider if self.outlook else None,
-            "expected_cached_tokens": round(self.outlook.expected.cached * self.scale) if self.outlook else None,
+            "expected_cached_tokens": round(self.outlook.expected.cached) if self.outlook else None,
             "full_hit": verdict.hit if verdict else None,
             "fix": verdict.fix if verdict else None,
             "money": verdict.bill.as_json() if verdict and verdict.bill else None,

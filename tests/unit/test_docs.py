@@ -95,7 +95,7 @@ class TestCommandLine:
 
 def test_causes_are_the_table() -> None:
     told = [cells for cells in rows(read(DOCS / "causes.md")) if len(cells) == 4][1:]
-    assert told == [[c.id, c.title, str(c.repair), c.remedy] for c in CAUSES.values()]
+    assert told == [[f"[{c.id}](causes/{c.id}.md)", c.title, str(c.repair), c.remedy] for c in CAUSES.values()]
 
 
 def lines_of(page: Path) -> Iterator[str]:

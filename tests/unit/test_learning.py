@@ -62,7 +62,7 @@ FORMS: list[tuple[str, str, bool, list[str]]] = [
     ("new", '{"b": 1, "a": 2}', True, ["H3"]),
     ("i", '{"a":2,"b":1}', True, ["H4"]),
     ("i", '{"b": 1, "a": 2}', False, []),
-    ("new", '{"a":2,"b":1}', False, ["H3"]),
+    ("new", '{"a":2,"b":1}', False, ["H3", "H4"]),
 ]
 
 

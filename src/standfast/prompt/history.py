@@ -272,7 +272,7 @@ def _append(request: Request, at: int, leave: Leave, items: Items, result: Mende
     again = _again(request.units[at:], result.left, result.ids)
     for n, unit in enumerate(request.units[at:]):
         sent = again.get(n)
-        if sent is not None and leave.policy.repairs:
+        if sent is not None:
             result.sent.append(_replay(request, unit, sent, leave, items, result))
             continue
         out = unit.items

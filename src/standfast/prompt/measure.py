@@ -89,7 +89,8 @@ def measure(request: Request, mended: Mended, reference: Tip | None) -> Tokens:
         dialect, reference.head, reference.head.tools, reference.head.system, (s.items for s in reference.sent)
     )
     came = _steps(dialect, request.head, request.head.tools, request.head.system, (u.items for u in request.units))
-    goes = _steps(dialect, request.head, mended.tools, mended.system, (s.items for s in mended.sent))
+    head = replace(request.head, model=reference.head.model) if "model" in mended.fields else request.head
+    goes = _steps(dialect, head, mended.tools, mended.system, (s.items for s in mended.sent))
     before, after = _shared(old, came), _shared(old, goes)
     total, whole = (sum(step[2] for step in steps) for steps in (old, goes))
     broken = any(d.tier is Tier.MESSAGES and not d.repaired for d in mended.drifts)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
-
-import msgspec
+from collections.abc import Iterable, Mapping, Sequence
 
 from standfast.errors import Ambiguous
 from standfast.prompt import canonical
+from standfast.prompt.canonical import Json
 from standfast.prompt.dialects.base import MARKERS, Dialect, marked_places
 from standfast.prompt.drift import meaning
 from standfast.prompt.items import Items
-from standfast.prompt.model import Item, Meaning, Tier
+from standfast.prompt.model import Item, Kind, Tier
 
 TWO_CALLS = ""
 """In place of an id that was sent for a later call too, so that a result could not say which it answers."""
@@ -25,10 +24,10 @@ def fitted_all(dialect: Dialect, sent: tuple[Item, ...], came: tuple[Item, ...],
     return out if sorted(map(meaning, out)) == sorted(map(meaning, sent)) else came
 
 
-def fitted(dialect: Dialect, old: Item, new: Item, items: Items) -> Item:
+def fitted(dialect: Dialect, old: Item, new: Item, items: Items, *, reshapes: bool = False) -> Item:
     """The item as it was sent, in the place of the new one, with the cache markers that the client sets now.
 
-    The new one itself where that has no place for them.
+    The new one itself where that has no place for them; unless ``reshapes``: then the old text in the new one's shape.
     """
     alike = old.tier is Tier.TOOLS or old.wire[:1] == new.wire[:1]
     if old.wire == new.wire or (alike and not (old.marked or new.marked or dialect.own_fields)):
@@ -38,6 +37,8 @@ def fitted(dialect: Dialect, old: Item, new: Item, items: Items) -> Item:
         value = dialect.as_element(value) if isinstance(value, str) else dialect.as_text(value)
         if value is None:
             return new
+    elif reshapes and new.marked and isinstance(value, dict):
+        value = _with_room(value, now)
     wanted = {position: {k: v for k, v in block.items() if k in MARKERS} for position, block in marked_places(now)}
     for position, block in marked_places(value):
         for name in MARKERS & block.keys():
@@ -51,27 +52,61 @@ def fitted(dialect: Dialect, old: Item, new: Item, items: Items) -> Item:
     return items.get(dialect, old.tier, canonical.key_form(value))
 
 
-def unmarked(item: Item) -> Item:
-    """The item without its cache markers."""
-    if not item.marked:
-        return item
+def _with_room(value: dict[str, Json], now: Json) -> dict[str, Json]:
+    """A message whose text stood alone, with that text in a list as the client has it now: there a marker may stand."""
+    text, blocks = value.get("content"), now.get("content") if isinstance(now, dict) else None
+    if not isinstance(text, str) or not isinstance(blocks, list) or len(blocks) != 1:
+        return value
+    return {**value, "content": [{**blocks[0], "text": text}]}
+
+
+def in_place(dialect: Dialect, sent: Sequence[Item], came: Sequence[Item], items: Items) -> tuple[Item, ...]:
+    """Items as they were sent where the client now has others: with its markers, on the parts that say the same.
+
+    A marker on a part that was not sent goes to the end of what was.
+    """
+    if not any(item.marked for item in (*sent, *came)):
+        return tuple(sent)
+    rows = [(n, part) for n, item in enumerate(sent) for part in item.parts]
+    able = [row for row in rows if row[1].kind not in (Kind.THINKING, Kind.OTHER)] or rows
+    wanted: dict[int, list[tuple[str, dict[str, Json]]]] = {}
+    for item in came:
+        for suffix, marks in _marks(item):
+            meant = next((part.meaning for part in item.parts if part.suffix == suffix), None)
+            n, part = next((row for row in reversed(able) if row[1].meaning == meant), able[-1])
+            wanted.setdefault(n, []).append((part.suffix if suffix else "", marks))
+    return tuple(
+        _marked(dialect, item, wanted.get(n, []), items) if item.marked or n in wanted else item
+        for n, item in enumerate(sent)
+    )
+
+
+def _marks(item: Item) -> Iterable[tuple[str, dict[str, Json]]]:
+    """The markers on an item: the suffix of the part that bears each, or of none."""
+    if item.marked:
+        for position, block in marked_places(canonical.decode(item.wire)):
+            if found := {k: v for k, v in block.items() if k in MARKERS}:
+                yield (f".content[{position[1]}]" if position else ""), found
+
+
+def unmarked(item: Item) -> bytes:
+    """An item without its markers, as JSON."""
     value = canonical.decode(item.wire)
     for _, block in marked_places(value):
         for name in MARKERS & block.keys():
             del block[name]
-    return msgspec.structs.replace(item, wire=canonical.key_form(value), marked=False)
+    return canonical.key_form(value)
 
 
-def without(dialect: Dialect, item: Item, moved: Set[Meaning], items: Items) -> Item:
-    """The item without these parts, unless nothing else would be left. A marker on one of them moves to the last."""
-    kept = {part.suffix for part in item.parts if part.meaning not in moved}
-    value = canonical.decode(item.wire)
-    if not kept or len(kept) == len(item.parts) or not isinstance(value, dict):
-        return item
-    blocks = [dict(block) for n, block in enumerate(value["content"]) if f".content[{n}]" in kept]
-    lost = [block for n, block in enumerate(value["content"]) if f".content[{n}]" not in kept]
-    blocks[-1].update({name: block[name] for block in lost for name in MARKERS & block.keys()})
-    return items.get(dialect, item.tier, canonical.key_form(value | {"content": blocks}))
+def _marked(dialect: Dialect, item: Item, wanted: Iterable[tuple[str, dict[str, Json]]], items: Items) -> Item:
+    value = canonical.decode(unmarked(item))
+    for suffix, marks in wanted:
+        if suffix == ".content" and isinstance(value["content"], str):
+            value["content"] = [{"type": dialect.text_part, "text": value["content"]}]
+        is_part = suffix.startswith(".content") and isinstance(value["content"], list)
+        place = value["content"][int(suffix[9:-1] or 0)] if is_part else value
+        place.update(marks)
+    return items.get(dialect, item.tier, canonical.key_form(value))
 
 
 def renamed(dialect: Dialect, item: Item, ids: Mapping[str, str], items: Items) -> Item:

@@ -90,6 +90,11 @@ def tell(request: Request, items: Items, mended: Mended) -> None:
     mended.sent[place] = Sent((*unit.items[:-1], *tail), unit.links, ours=True)
 
 
+def tells(sent: Sent) -> bool:
+    """Whether a unit as sent ends on an update."""
+    return any(_HINT in item.wire for item in sent.items)
+
+
 def _takes_news(sent: Sent) -> bool:
     return bool(sent.items) and sent.items[-1].role != "assistant"
 

@@ -9,23 +9,61 @@ import binascii
 import io
 import re
 from base64 import b64decode
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from standfast.prompt.canonical import Json
+from standfast.prompt.dialects.base import MARKERS
 
-MOST_BYTES = 20 << 20
-MOST_PIXELS = 40_000_000
-_URL = re.compile(r"data:image/[\w.+-]+;base64,(.*)", re.DOTALL)
-_FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP")
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+MOST_BYTES = 5_000_000
+"""Of one picture as it travels: what the APIs take at most."""
+MOST_PIXELS = 5_000_000
+"""Of all pictures of one request: two of the largest that models see undiminished (1568 × 1568). Decoding them takes
+tens of milliseconds, which is what a plan may cost."""
+_URL = re.compile(r"data:image/[\w.+-]+;base64,")
+_FORMATS = ("PNG", "JPEG", "GIF", "WEBP")
+_DEEP = frozenset({"I", "F", "I;16", "I;16L", "I;16B", "I;16N"})
+_ORIENTATION = 0x0112
 
 
-def same_picture(before: Json, after: Json) -> bool:
-    """Whether two media blocks (or parts) show the same, and say the same otherwise."""
-    left, right = _data(before), _data(after)
-    if left is None or right is None or _without(before) != _without(after):
-        return False
-    first = _pixels(left)
-    return first is not None and first == _pixels(right)
+class Pictures:
+    """Compares the pictures of one request, as long as its allowance of pixels lasts."""
+
+    def __init__(self, allowance: int = MOST_PIXELS) -> None:
+        self._left = allowance
+
+    def same(self, before: Json, after: Json) -> bool:
+        """Whether two media blocks (or parts) show the same, and say the same otherwise."""
+        left, right = _data(before), _data(after)
+        if left is None or right is None or _beside(before) != _beside(after):
+            return False
+        try:
+            from PIL import Image
+        except ImportError:
+            return False
+        try:
+            with (
+                Image.open(io.BytesIO(left), formats=_FORMATS) as one,
+                Image.open(io.BytesIO(right), formats=_FORMATS) as other,
+            ):
+                return self._alike(one, other)
+        except Exception:  # whatever a decoder makes of such bytes: it is no picture that we know
+            return False
+
+    def _alike(self, one: Image, other: Image) -> bool:
+        """Sizes are read from the headers; only pictures that may be the same are decoded."""
+        if one.size != other.size or any(getattr(image, "n_frames", 1) > 1 for image in (one, other)):
+            return False
+        self._left -= 2 * one.width * one.height
+        if self._left < 0 or one.getexif().get(_ORIENTATION, 1) != other.getexif().get(_ORIENTATION, 1):
+            return False
+        if one.mode == other.mode and "P" not in one.mode and "transparency" not in one.info | other.info:
+            return one.tobytes() == other.tobytes()
+        if {one.mode, other.mode} & _DEEP:
+            return False
+        return one.convert("RGBA").tobytes() == other.convert("RGBA").tobytes()
 
 
 def _data(block: Json) -> bytes | None:
@@ -33,9 +71,9 @@ def _data(block: Json) -> bytes | None:
     text = _text(block)
     if text is None or len(text) > MOST_BYTES * 4 // 3:
         return None
-    match = _URL.fullmatch(text)
+    match = _URL.match(text)
     try:
-        return b64decode(match[1] if match else text, validate=True)
+        return b64decode(text[match.end() :] if match else text, validate=True)
     except (binascii.Error, ValueError):
         return None
 
@@ -51,22 +89,8 @@ def _text(block: Json) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def _without(block: dict[str, Any]) -> dict[str, Any]:
-    """What a block says beside its picture; the detail that it is to be looked at with, for instance."""
-    rest = {k: v for k, v in block.items() if k not in ("source", "image_url", "cache_control")}
+def _beside(block: dict[str, Any]) -> dict[str, Any]:
+    """What a block says beside its picture; the detail in which it is to be looked at, for instance."""
+    rest = {k: v for k, v in block.items() if k not in ("source", "image_url", *MARKERS)}
     url = block.get("image_url")
     return {**rest, "detail": url.get("detail") if isinstance(url, dict) else block.get("detail")}
-
-
-def _pixels(data: bytes) -> tuple[tuple[int, int], bytes] | None:
-    try:
-        from PIL import Image
-    except ImportError:
-        return None
-    try:
-        with Image.open(io.BytesIO(data), formats=_FORMATS) as image:
-            if image.width * image.height > MOST_PIXELS or getattr(image, "n_frames", 1) > 1:
-                return None
-            return image.size, image.convert("RGBA").tobytes()
-    except Exception:  # whatever a decoder makes of such bytes: it is no picture that we know
-        return None

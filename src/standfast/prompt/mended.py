@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from standfast.prompt.drift import Drift
-from standfast.prompt.model import Item, Meaning, Sent
+from standfast.prompt.model import Item, Sent
 from standfast.prompt.request import Request
 
 
@@ -37,16 +37,12 @@ class Mended:
     drifts: list[Drift] = field(default_factory=list)
     shared: int = 0
     """Units at the front that the reference has too."""
-    left: tuple[Sent, ...] = ()
-    """What was sent before, from where the histories part on."""
     news: str = ""
     """What volatile system text says now, where the system prompt goes out as it first did."""
     fields: dict[str, bytes] = field(default_factory=dict)
     """Top-level fields that go out with another value than the client gave, or that it did not give."""
     ids: dict[str, str] = field(default_factory=dict)
     """Call ids of this client → ids that were sent first."""
-    moved: frozenset[Meaning] = frozenset()
-    """Attachments that go out where they were first sent, and not again on the newest turns."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from standfast.policy import Leave, Policy
 from standfast.prompt.causes import Repair
 from standfast.prompt.drift import Drift, quotes, text_of
 from standfast.prompt.fitting import fitted_all
-from standfast.prompt.history import history_to_send, is_window, name_break
+from standfast.prompt.history import history_to_send
 from standfast.prompt.items import Items
 from standfast.prompt.lineage import likeness
 from standfast.prompt.mended import Carried, Firsts, Mended, untouched
@@ -48,10 +48,7 @@ def mend(
             result.drifts = [replace(d, repaired=d.repaired and d.tier is not tier) for d in result.drifts]
     if reference is not None:
         compare_params(request, reference.head, leave, result, continues=continues)
-        is_same = continues or is_window(request, reference)
-        history_to_send(request, reference, leave, items, result, carried, is_same=is_same)
-        if is_same:
-            name_break(request, reference, result.shared, result)
+        history_to_send(request, reference, leave, items, result, carried, continues=continues)
         keep_routes(request, reference.head, result)
         _hoisted(reference, result)
         _side_request(request, reference, result)

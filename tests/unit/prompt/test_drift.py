@@ -53,7 +53,6 @@ CHANGES: list[tuple[str, str, Any, Any]] = [
     ("H8", ".content[0]", message("user", A, text("a")), message("user", text("a"))),
     ("H10", ".content[1]", message("assistant", text("a"), text("b")), message("assistant", text("a"))),
     ("C1", ".content[1]", message("user", text("a")), message("user", text("a"), text("b"))),
-    ("H10", ".content[0]", message("user", A, text("a")), message("user", text("a"), A)),
     ("C1", "", {**message("user", text("a")), "name": "x"}, {**message("user", text("a")), "name": "y"}),
     ("H1", ".content[0]", message("user", text("a\n<now>9</now>")), message("user", text("a"))),
     ("C1", ".content[0]", message("user", text("abc")), message("user", text("a"))),
@@ -80,6 +79,14 @@ def test_a_change_of_an_old_message(cause: str, suffix: str, before: Any, after:
     assert session.failures == []
     assert (causes(plan), plan.changed) == ([cause], False)
     assert plan.diagnosis.path == f"messages[2]{suffix}"
+
+
+def test_parts_of_a_message_go_out_in_the_order_first_sent() -> None:
+    session, start = Session("anthropic"), [Q, answer("see")]
+    session.send(anthropic([*start, message("user", A, text("a"))], PROSE))
+    plan = session.send(anthropic([*start, message("user", text("a"), A), *MORE], PROSE))
+    assert (causes(plan), plan.diagnosis.path, plan.diagnosis.repaired) == (["H10"], "messages[2].content[0]", True)
+    assert sent(plan)["messages"][2]["content"] == [A, text("a")]
 
 
 @pytest.mark.parametrize("signed", [True, False])

@@ -9,7 +9,7 @@ import pytest
 
 from standfast.errors import Ambiguous
 from standfast.prompt.dialects import DIALECTS
-from standfast.prompt.fitting import TWO_CALLS, fitted, fitted_all, renamed
+from standfast.prompt.fitting import TWO_CALLS, fitted, fitted_all, in_place, renamed
 from standfast.prompt.items import Items, build
 from standfast.prompt.model import Tier
 
@@ -25,11 +25,11 @@ def user(*content: Any, **fields: Any) -> dict[str, Any]:
     return {"role": "user", "content": list(content), **fields}
 
 
-def fit(dialect: str, old: Any, new: Any, tier: Tier = Tier.MESSAGES) -> Any:
+def fit(dialect: str, old: Any, new: Any, tier: Tier = Tier.MESSAGES, *, reshapes: bool = False) -> Any:
     """What goes out, decoded; the string "new" for the client's own."""
     known = DIALECTS[dialect]
     was, now = (build(known, tier, json.dumps(value).encode()) for value in (old, new))
-    made = fitted(known, was, now, Items())
+    made = fitted(known, was, now, Items(), reshapes=reshapes)
     return "new" if made is now else json.loads(made.wire)
 
 
@@ -70,6 +70,36 @@ FITS: list[tuple[str, Tier, Any, Any, Any]] = [
 @pytest.mark.parametrize(("dialect", "tier", "old", "new", "out"), FITS, ids=str)
 def test_the_old_bytes_stand_in_the_new_ones_shape(dialect: str, tier: Tier, old: Any, new: Any, out: Any) -> None:
     assert fit(dialect, old, new, tier) == out
+
+
+@pytest.mark.parametrize("dialect", ["anthropic", "openai_chat"])
+def test_an_old_text_gets_the_shape_that_has_room_for_the_marker_of_now(dialect: str) -> None:
+    alone, listed = {"role": "user", "content": "a "}, user(text("a", **MARK))
+    assert fit(dialect, alone, listed, reshapes=True) == user(text("a ", **MARK))
+    assert fit(dialect, alone, user(text("a", **MARK), text("b")), reshapes=True) == "new"
+
+
+THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "s"}
+PLACES: list[tuple[list[Any], list[Any], list[Any]]] = [
+    # as sent, as they came, what goes out
+    ([user(text("a"), text("b"))], [user(text("a", **MARK))], [user(text("a", **MARK), text("b"))]),
+    ([user(text("a", **MARK), text("b"))], [user(text("a"))], [user(text("a"), text("b"))]),
+    ([user(THOUGHT, text("a"))], [user(text("a", **MARK))], [user(THOUGHT, text("a", **MARK))]),
+    (
+        [user(text("a")), user(text("b"))],
+        [user(text("a"), text("b", **MARK))],
+        [user(text("a")), user(text("b", **MARK))],
+    ),
+    ([user(text("whole"))], [user(text("cut", **LONG))], [user(text("whole", **LONG))]),
+    ([{"role": "user", "content": "a"}], [user(text("a", **MARK), text("b"))], [user(text("a", **MARK))]),
+]
+
+
+@pytest.mark.parametrize(("sent", "came", "out"), PLACES, ids=range(len(PLACES)))
+def test_markers_stand_on_the_parts_that_say_the_same(sent: list[Any], came: list[Any], out: list[Any]) -> None:
+    known, items = DIALECTS["anthropic"], Items()
+    rows = [[items.get(known, Tier.MESSAGES, json.dumps(value).encode()) for value in row] for row in (sent, came)]
+    assert [json.loads(item.wire) for item in in_place(known, rows[0], rows[1], items)] == out
 
 
 def test_the_same_bytes_are_the_same_item() -> None:

@@ -11,7 +11,8 @@ from unit.prompt.talking import PROSE, Session, anthropic, chat, result, sent, u
 
 from standfast.policy import Option, Policy
 from standfast.prompt import media
-from standfast.prompt.restore import _HELD_LEAST
+from standfast.prompt.media import Pictures
+from standfast.prompt.window import HELD_LEAST
 
 Q = {"role": "user", "content": "q"}
 MORE: list[Any] = [{"role": "assistant", "content": "k"}, {"role": "user", "content": "n"}]
@@ -85,21 +86,20 @@ class TestPictures:
         ["", "AAAA", "no base64!", base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"x" * 40).decode(), png(size=1)[:40]],
     )
     def test_what_is_no_picture_is_no_other_one(self, data: str) -> None:
-        assert not media.same_picture(image(png()), image(data))
-        assert not media.same_picture(image(data), image(data + "AAAA"))
+        assert not Pictures().same(image(png()), image(data))
+        assert not Pictures().same(image(data), image(data + "AAAA"))
 
     def test_what_stands_beside_it_counts(self) -> None:
         low, high = ({"type": "input_image", "image_url": f"data:image/png;base64,{png(level=n)}"} for n in (1, 9))
-        assert media.same_picture(low, high)
-        assert not media.same_picture({**low, "detail": "low"}, {**high, "detail": "high"})
+        assert Pictures().same(low, high)
+        assert not Pictures().same({**low, "detail": "low"}, {**high, "detail": "high"})
         for odd in (None, 3, {}, {"image_url": 3}, {"source": {"type": "url", "url": "https://x"}}):
-            assert not media.same_picture(odd, low)
+            assert not Pictures().same(odd, low)
 
     def test_a_bomb_is_not_opened(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(media, "MOST_PIXELS", 10)
-        assert not media.same_picture(image(png(level=0)), image(png(level=9)))
+        assert not Pictures(allowance=10).same(image(png(level=0)), image(png(level=9)))
         monkeypatch.setattr(media, "MOST_BYTES", 10)
-        assert not media.same_picture(image(png(level=0)), image(png(level=9)))
+        assert not Pictures().same(image(png(level=0)), image(png(level=9)))
 
 
 PIECES = [
@@ -171,7 +171,7 @@ class TestWindow:
         assert sent(plan)["messages"][:5] == [*PAST, user("n")]
 
     def test_no_more_is_held_back_than_half_of_what_is_sent(self) -> None:
-        huge = "x" * (_HELD_LEAST + 1000)
+        huge = "x" * (HELD_LEAST + 1000)
         session = self.of(Option.WINDOW)
         session.send(anthropic([*PAST[:2], message("user", result("i", huge)), PAST[3], user("n")], PROSE))
         plan = session.send(anthropic([*PRUNED, user("n"), *MORE], PROSE))

@@ -58,6 +58,7 @@ class Anthropic:
     marks_tools = True
     text_part = "text"
     own_fields: frozenset[str] = frozenset()
+    seals = frozenset({"signature", "data"})
 
     def describe(self, tier: Tier, value: Json) -> Described:
         """A tool, a system block (or the whole system string), a message."""

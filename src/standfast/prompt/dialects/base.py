@@ -78,6 +78,8 @@ class Dialect(Protocol):
     """Type of a text in a list of content."""
     own_fields: frozenset[str]
     """Fields of an element that are the client's to set or leave out, and no part of the prompt."""
+    seals: frozenset[str]
+    """Fields by which a provider knows its model's own thinking again."""
 
     def describe(self, tier: Tier, value: Json) -> Described:
         """Take one element apart."""

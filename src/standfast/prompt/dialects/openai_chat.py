@@ -54,6 +54,7 @@ class OpenAIChat:
     marks_tools = False
     text_part = "text"
     own_fields: frozenset[str] = frozenset()
+    seals = frozenset({"signature", "data"})
 
     def describe(self, tier: Tier, value: Json) -> Described:
         """A tool or a message."""

@@ -52,6 +52,7 @@ class OpenAIResponses:
     marks_tools = False
     text_part = "input_text"
     own_fields = frozenset(_HOUSEKEEPING)
+    seals = frozenset({"encrypted_content"})
 
     def describe(self, tier: Tier, value: Json) -> Described:
         """A tool, the instructions, an input item."""

@@ -87,6 +87,8 @@ class Plan:
     """Id of the request whose prefix it shares; empty if there is none."""
     headers: tuple[tuple[str, str], ...] = ()
     """To be sent unless the client sends its own."""
+    waited: bool | None = None
+    """Whether it was held until its leader had written their prefix; None where nobody was writing it."""
     verdict: Verdict | None = None
     """Given once the response has ended."""
     _request: Request | None = None
@@ -169,7 +171,7 @@ class Turns:
         if arrival.reference and not continues:
             reference, continues = arrival.reference, goes_on(request, arrival.reference)
         deadline += self._clock() - looked_up  # reading a session back from disk is no work that grows with the body
-        carried = _carried(request, place, reference, arrival.policy)
+        carried = _carried(request, place, reference, arrival)
         leave = self._leave(arrival, request, reference if continues else None)
         mended = mend(
             request,
@@ -258,7 +260,8 @@ class Turns:
         self._ledger.record(tip, request.links, *heads)
         if mark := bookmark(request):
             drifts = tuple(d for d in mended.drifts if d.tier is Tier.MESSAGES and d.repaired)
-            self._places.keep(key, request.dialect.name, Place(mark, tip.id, arrival.policy, mended.ids, drifts))
+            place = Place(mark, tip.id, arrival.policy, arrival.options, mended.ids, drifts)
+            self._places.keep(key, request.dialect.name, place)
         return tip
 
     def learn(self, plan: Plan, reply: Reply) -> None:
@@ -286,7 +289,7 @@ class Turns:
     def _judge(self, plan: Plan, reply: Reply) -> Verdict:
         outlook, usage = plan.outlook, reply.usage
         gap = self._caching.compare(outlook, usage, plan.arrival.now) if outlook and usage else None
-        seen = Evidence(plan.diagnosis, outlook, usage, reply.finding, gap)
+        seen = Evidence(plan.diagnosis, outlook, usage, reply.finding, gap, plan.waited)
         bill = bill_of(outlook, usage, attainable(seen)) if outlook and usage else None
         verdict = judge(seen, bill)
         if plan.tip is not None and verdict.cause is not None and not verdict.hit:
@@ -345,11 +348,13 @@ def _reason(error: Exception) -> str:
     return f"{type(error).__name__}: {error}" if isinstance(error, StandfastError) else place(error)
 
 
-def _carried(request: Request, place: Place | None, reference: Tip | None, policy: Policy) -> Carried | None:
+def _carried(request: Request, place: Place | None, reference: Tip | None, arrival: Arrival) -> Carried | None:
     """What the last plan decided about the units that were not read again, if it holds for this one too."""
-    if place is None or reference is None or reference.id != place.tip or policy is not place.policy:
+    if place is None or reference is None or reference.id != place.tip:
         return None
-    if not request.resumed or policy is Policy.OBSERVE:
+    if (arrival.policy, arrival.options) != (place.policy, place.options):
+        return None
+    if not request.resumed or arrival.policy is Policy.OBSERVE:
         return None
     return Carried(request.resumed, reference.sent, place.ids, place.drifts)
 

@@ -79,6 +79,8 @@ class Evidence:
     finding: Finding | None = None
     gap: Gap | None = None
     """What usage shows beyond what was expected."""
+    waited: bool | None = None
+    """Whether it waited for a sibling that was just writing their prefix; None where there was none."""
     answered: bool = True
     """Whether a response came that should have told its usage."""
 
@@ -135,6 +137,8 @@ def _mended(seen: Evidence) -> tuple[str | None, str | None, bool]:
     drift = next((d for d in seen.diagnosis.drifts if d.repaired), None)
     if drift is not None:
         return drift.cause, drift.path, True
+    if seen.waited:
+        return "B5", None, True
     told = seen.usage is not None and seen.usage.tells_cache
     return (None if told or not seen.answered else "I4"), None, False
 
@@ -143,6 +147,8 @@ def _missed(seen: Evidence) -> tuple[str | None, str | None, bool]:
     """(cause, path, repaired) of a miss."""
     if (drift := _open(seen.diagnosis)) is not None:
         return drift.cause, drift.path, False
+    if seen.waited is not None:
+        return "B5", None, False
     if seen.outlook is not None and seen.outlook.expected.cause is not None:
         return seen.outlook.expected.cause, None, False
     if seen.gap is not None:

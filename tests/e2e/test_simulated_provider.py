@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from typing import Any
 
 import anthropic
@@ -90,8 +91,9 @@ def _ask(client: openai.OpenAI, api: str, history: list[Any], streaming: bool) -
 
 async def _siblings(url: str, count: int) -> list[int]:
     async def one(client: anthropic.AsyncAnthropic, number: int) -> int:
+        head: Any = [{"type": "text", "text": PROSE, "cache_control": {"type": "ephemeral"}}]
         said: Any = [{"role": "user", "content": f"Part {number}: summarise it."}]
-        answer = await client.messages.create(model=MODELS["anthropic"], max_tokens=64, system=PROSE, messages=said)
+        answer = await client.messages.create(model=MODELS["anthropic"], max_tokens=64, system=head, messages=said)
         return answer.usage.cache_read_input_tokens or 0
 
     async with anthropic.AsyncAnthropic(base_url=url, api_key="k", max_retries=0) as client:
@@ -105,6 +107,8 @@ def test_siblings_wait_for_the_first(wait: float, readers: int) -> None:
         gateway(Upstream("a", url, provider="anthropic"), fan_out_wait=wait) as running,
     ):
         cached = asyncio.run(_siblings(running.url, 8))
+        told = [judged(running, n) for n in range(1, 9)]
+    assert Counter((event.cause, event.hit) for event in told) == {(None, True): 1, ("B5", readers > 0): 7}
     assert sum(count > 1000 for count in cached) == readers
 
 

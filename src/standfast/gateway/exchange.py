@@ -156,7 +156,8 @@ class Exchange:
             if plan is not None and self._parts.engine_at(route.upstream) is None:
                 await self._parts.fan_out.hold(plan)
                 places.callback(self._parts.fan_out.began, plan)
-                self._record.on_first = partial(self._parts.fan_out.began, plan)
+                if plan.outlook is None or plan.outlook.rules.readable != "end":
+                    self._record.on_first = partial(self._parts.fan_out.began, plan)
             seat = self._take_seat(places, route, sent, plan)
             response = await self._ask(route, sent if seat is None else seat.body, leave.policy, own=seat is not None)
             try:

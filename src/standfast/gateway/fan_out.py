@@ -31,21 +31,22 @@ class FanOut:
         self._wait = wait
         self._leaders: dict[bytes, _Leader] = {}
 
-    async def hold(self, plan: Plan) -> float:
-        """Wait for a leader, if there is one; then lead. Returns the tokens waited for, 0 for none."""
-        if plan.tip is None or plan.outlook is None or not self._wait or not plan.arrival.policy.repairs:
-            return 0.0
+    async def hold(self, plan: Plan) -> None:
+        """Wait for a leader, if there is one and there is leave to; then lead. The plan notes which it was."""
+        if plan.tip is None or plan.outlook is None:
+            return
         outlook = plan.outlook
-        leader = self._leaders.get(plan.follows or b"")
+        leader = self._leaders.get(plan.follows)
         gain = outlook.blocks.tokens(outlook.shared) - leader.cached if leader else 0.0
         if leader is None or leader.began.is_set() or gain < max(WORTH, outlook.rules.minimum):
             self._leaders[plan.tip.id] = _Leader(outlook.expected.cached)
-            return 0.0
+            return
         self._leaders[plan.tip.id] = leader  # who follows this one waits for the same
-        with suppress(TimeoutError):
-            async with asyncio.timeout(self._wait):
-                await leader.began.wait()
-        return gain
+        plan.waited = self._wait > 0 and plan.arrival.policy.repairs
+        if plan.waited:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._wait):
+                    await leader.began.wait()
 
     def began(self, plan: Plan) -> None:
         """The response of a request has begun, or will not: those that wait for it go on."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass
 
-from standfast.policy import Policy
+from standfast.policy import Options, Policy
 from standfast.prompt.drift import Drift
 from standfast.prompt.request import Bookmark
 
@@ -24,6 +24,7 @@ class Place:
     tip: bytes
     """Id of the request it was set in."""
     policy: Policy
+    options: Options
     ids: dict[str, str]
     drifts: tuple[Drift, ...]
 

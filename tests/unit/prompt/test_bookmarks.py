@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 
-from standfast.policy import Policy
+from standfast.policy import NO_OPTIONS, Policy
 from standfast.prompt.bookmarks import Bookmarks, Place
 from standfast.prompt.dialects import DIALECTS
 from standfast.prompt.items import Items
@@ -33,7 +33,7 @@ def body(*texts: str) -> bytes:
 
 
 def place(*texts: str, tip: bytes = b"") -> Place:
-    return Place(mark_of(*texts), tip, Policy.LOSSLESS, {}, ())
+    return Place(mark_of(*texts), tip, Policy.LOSSLESS, NO_OPTIONS, {}, ())
 
 
 def find(places: Bookmarks, *texts: str) -> Place | None:

@@ -24,15 +24,22 @@ from standfast.observe.metrics import Metrics
 
 async def play(settings: Settings, console: Console, as_json: bool) -> DemoResult:
     """Run the demo. Raises EngineError or UpstreamError."""
+    async with stage(settings) as (engine, gateway):
+        return await demo(engine, gateway, console, as_json, lambda: empty_slots(engine))
+
+
+@contextlib.asynccontextmanager
+async def stage(settings: Settings) -> AsyncIterator[tuple[str, str]]:
+    """Addresses of an engine and of a gateway in front of it. Raises EngineError."""
     log.set_up("warning")
     with tempfile.TemporaryDirectory(prefix="standfast-demo-") as folder:
-        # One slot, so that both runs find the same engine; a ledger of its own, so that nothing is known beforehand.
+        # One slot, so that all runs find the same engine; a ledger of its own, so that nothing is known beforehand.
         settings = replace(settings, workers=1, engine_slots=1, ledger="memory", upstreams=())
         engine = EmbeddedEngine(replace(settings, state_dir=_beside_models(settings, Path(folder))))
         await engine.start()
         try:
             async with _gateway(settings, engine) as url:
-                return await demo(engine.base_url, url, console, as_json, lambda: empty_slots(engine.base_url))
+                yield engine.base_url, url
         finally:
             await engine.stop()
 

@@ -6,31 +6,40 @@ change, and stays there when that turn becomes history: the ledger replays it.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from standfast.prompt import canonical, drift, volatile
 from standfast.prompt.dialects.base import MARKERS
+from standfast.prompt.hunks import Hunk, hunks
 from standfast.prompt.items import Items
 from standfast.prompt.mended import Mended
 from standfast.prompt.model import Item, Sent, Tier
+from standfast.prompt.quoted import shown
 from standfast.prompt.request import Request
 
-_TAG = "<system-update>\n"
 MOVABLE = frozenset({"S1", "S2", "S3", "S4"})
-_OPEN = f"{_TAG}These lines of the system prompt have changed and now read:\n"
+_TAG, _CLOSE = "<system-update>\n", "\n</system-update>"
 _HINT = b"<system-update>"
 _SAME = "The system prompt applies again exactly as written."
-_CLOSE = "\n</system-update>"
+_SAYS = "The system prompt applies as written, except that it "
+_NOW, _GONE = "now says", "no longer says"
+_LABEL = re.compile(r"[^\d:=]{1,60}[:=]")
 
 
 def can_be_told(old: Sequence[Item], new: Sequence[Item]) -> bool:
-    """Whether the news of a system prompt tells all that is new in it, if the old one goes out again."""
-    changed = [(a, b) for a, b in zip(old, new, strict=True) if drift.meaning(a) != drift.meaning(b)]
+    """Whether news can tell all that is another in these system items, if the old ones go out again."""
     return all(
-        same_but_text(a, b) and _only_replaced(drift.text_of(a), drift.text_of(b)) and not _in_code(a, b)
-        for a, b in changed
+        same_but_text(a, b) and _is_clear(drift.text_of(a), drift.text_of(b)) for a, b in zip(old, new, strict=True)
     )
+
+
+def _is_clear(before: str, after: str) -> bool:
+    """Whether lines differ, not too many, none of them in code, and none is gone that still stands elsewhere."""
+    found = hunks(before, after)
+    gone = {line for hunk in found or () for line in _not_replaced(hunk) if line.strip()}
+    return bool(found) and gone.isdisjoint(after.splitlines()) and not is_shown(before, after)
 
 
 def same_but_text(before: Item, after: Item) -> bool:
@@ -38,11 +47,11 @@ def same_but_text(before: Item, after: Item) -> bool:
     return _without_text(canonical.decode(before.wire)) == _without_text(canonical.decode(after.wire))
 
 
-def _in_code(before: Item, after: Item) -> bool:
-    """Whether a change lies inside a fenced block of code: what stands there is an example, not news."""
-    text, other = drift.text_of(before), drift.text_of(after)
-    start, _, _ = volatile.changed_span(text, other)
-    return text.count("```", 0, start) % 2 == 1
+def is_shown(before: str, after: str) -> bool:
+    """Whether code or an example is another now: what stands there is no news."""
+    start, end, end_after = volatile.changed_span(before, after)
+    code, other = shown(before, (start, end)), shown(after, (start, end_after))
+    return code != other
 
 
 def _without_text(value: canonical.Json) -> bytes:
@@ -56,16 +65,48 @@ def _without_text(value: canonical.Json) -> bytes:
     return canonical.meaning_form(rest(value))
 
 
-def _only_replaced(before: str, after: str) -> bool:
-    """Whether the new lines tell all of the change: a line that is merely gone could not be told."""
-    old, new = Counter(before.splitlines()), Counter(after.splitlines())
-    return (new - old).total() > 0 and (old - new).total() <= (new - old).total()
-
-
 def news(old: Sequence[Item], new: Sequence[Item]) -> str:
-    """The lines of the new system prompt that the old one does not have."""
-    known = {line for item in old for line in drift.text_of(item).splitlines()}
-    return "\n".join(line for item in new for line in drift.text_of(item).splitlines() if line not in known)
+    """What a reader of the old system items must be told: lines that are new, and lines that nothing stands for."""
+    now: list[str] = []
+    gone: list[str] = []
+    for a, b in zip(old, new, strict=True):
+        before, after = drift.text_of(a), drift.text_of(b)
+        for hunk in hunks(before, after) or ():
+            now += [*_lead(hunk, before, after), *hunk.new]
+            gone += _not_replaced(hunk)
+    told = "\nand ".join(f"{verb}:\n{text}" for verb, text in ((_NOW, _written(now)), (_GONE, _written(gone))) if text)
+    return f"{_SAYS}{told}" if told else ""
+
+
+def _written(lines: Sequence[str]) -> str:
+    return "\n".join(line for line in lines if line.strip())
+
+
+def _lead(hunk: Hunk, before: str, after: str) -> list[str]:
+    """The line in front of those that changed, where their own words do not tell which of several they are."""
+    inside = "\n".join(hunk.old)
+    if all(before.count(name) == inside.count(name) for name in map(_words, filter(str.strip, hunk.new))):
+        return []
+    return [line for line in after.splitlines()[: hunk.line] if line.strip()][-1:]
+
+
+def _not_replaced(hunk: Hunk) -> Iterator[str]:
+    """Old lines of which no new one says what became of them: it has their label, or their other words."""
+    left = Counter(map(_words, hunk.new))
+    for line in hunk.old:
+        name = _words(line)
+        if name != line and left[name]:
+            left[name] -= 1
+        else:
+            yield line
+
+
+def _words(line: str) -> str:
+    """What stays of a line when its value changes: its label, or its words; all of it if neither is known."""
+    if label := _LABEL.match(line):
+        return label[0]
+    words = volatile.skeleton(line[: volatile.LONGEST_LINE])
+    return words if "\0" in words and any(c.isalpha() for c in words) else line
 
 
 def tell(request: Request, items: Items, mended: Mended) -> None:
@@ -78,11 +119,12 @@ def tell(request: Request, items: Items, mended: Mended) -> None:
     place = next((i for i in range(last, -1, -1) if _takes_news(mended.sent[i])), None)
     if place is None or place < min(mended.shared, last):
         return
-    text = f"{_OPEN}{mended.news}{_CLOSE}" if mended.news else f"{_TAG}{_SAME}{_CLOSE}"
+    said = "\n".join(filter(None, (mended.news, _news_of_history(request, mended))))
+    text = f"{_TAG}{said or _SAME}{_CLOSE}"
     told = next(
         (s.items[-1].wire for s in reversed(mended.sent) if s.ours and s.items and _HINT in s.items[-1].wire), None
     )
-    if _ends_on(told, text) if told else not mended.news:
+    if _ends_on(told, text) if told else not said:
         return
     unit, dialect = mended.sent[place], request.dialect
     elements = dialect.with_tail(canonical.decode(unit.items[-1].wire), text)
@@ -95,11 +137,21 @@ def tells(sent: Sent) -> bool:
     return any(_HINT in item.wire for item in sent.items)
 
 
+def _news_of_history(request: Request, mended: Mended) -> str:
+    """What system messages in the midst of the history say now, that go out as they were sent."""
+    held = [
+        (sent.items[0], unit.items[0])
+        for unit, sent in zip(request.units, mended.sent, strict=True)
+        if sent.ours and sent.items and unit.items[0].role in ("system", "developer")
+    ]
+    return news([old for old, _ in held], [new for _, new in held])
+
+
 def _takes_news(sent: Sent) -> bool:
     return bool(sent.items) and sent.items[-1].role != "assistant"
 
 
 def _ends_on(wire: bytes, text: str) -> bool:
     """Whether the last update told in an item is this one."""
-    quoted = canonical.key_form(text)[1:-1]
-    return wire.rpartition(_HINT)[2].startswith(quoted.removeprefix(_HINT))
+    form = canonical.key_form(text)[1:-1]
+    return wire.rpartition(_HINT)[2].startswith(form.removeprefix(_HINT))

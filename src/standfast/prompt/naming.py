@@ -168,6 +168,8 @@ def is_marked_up(item: Item, part: Part) -> bool:
 def _replaced(before: Item, after: Item, a: Part, b: Part) -> str:
     if a.kind is Kind.MEDIA and b.kind in (Kind.MEDIA, Kind.TEXT):
         return "H8"
+    if before.role in ("system", "developer"):
+        return volatile.cause_of_change(*("\n".join(texts_of(item)) for item in (before, after))) or "C1"
     if b.size < a.size and a.kind is b.kind:
         if a.kind is Kind.RESULT:
             return "H7"

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from standfast.policy import Leave, Policy
-from standfast.prompt import naming
+from standfast.prompt import isolate, naming
 from standfast.prompt.canonical import Json
 from standfast.prompt.drift import texts_of
 from standfast.prompt.media import Pictures
@@ -74,10 +74,15 @@ def _attachment(means: Means, change: Change, before: Item, after: Item, moved: 
     return part is None or part.meaning in moved  # None: the same parts in another order
 
 
+def _volatile(means: Means, change: Change, before: Item, after: Item, moved: Collection[bytes]) -> bool:
+    return means.leave.policy is Policy.ISOLATE and isolate.can_be_told([before], [after])
+
+
 _WAYS: dict[str, Way] = {
     "H1": _decoration, "H6": _thinking, "H7": _pruned, "H8": _picture, "H10": _attachment,
+    **dict.fromkeys(isolate.MOVABLE, _volatile),
 }  # fmt: skip
-OURS = frozenset({"H1", "H7"})
+OURS = frozenset({"H1", "H7"}) | isolate.MOVABLE
 """Causes whose mending shows the model something else than the client means it to see."""
 
 

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from difflib import SequenceMatcher
 
 from standfast.policy import Leave, Policy
 from standfast.prompt import canonical, isolate, volatile
 from standfast.prompt.causes import Repair
-from standfast.prompt.drift import Drift, meaning, text_of
+from standfast.prompt.drift import Drift, meaning, text_of, texts_of
 from standfast.prompt.mended import Firsts, Mended, settle
 from standfast.prompt.model import Item, Tier, Tip
 from standfast.prompt.request import Request
-from standfast.prompt.sections import Order, compare, permutation
+from standfast.prompt.sections import Order, compare, follows, permutation
 
 _LEAST_SHARED = 120  # characters behind what differs that make it worth moving
 
@@ -34,10 +33,9 @@ def system_to_send(
     if [item.key for item in new] == [item.key for item in old]:
         return new
     if permutation([meaning(item) for item in old], [meaning(item) for item in new]):
-        i = next(i for i, (a, b) in enumerate(zip(old, new, strict=True)) if meaning(a) != meaning(b))
-        found = Drift("S5", system_path(request, i), Tier.SYSTEM, text_of(old[i]).encode(), text_of(new[i]).encode())
-        settle(result.drifts, [found], repaired=True)
-        return old
+        moved = _blocks_moved(request, old, new)
+        settle(result.drifts, [moved], repaired=moved.repair is Repair.LOSSLESS)
+        return old if moved.repair is Repair.LOSSLESS else new
     steps = SequenceMatcher(None, list(map(meaning, old)), list(map(meaning, new)), autojunk=False).get_opcodes()
     if any(i_end - i != j_end - j for _, i, i_end, j, j_end in steps):
         settle(result.drifts, _came_and_went(request, old, new, steps), repaired=False)
@@ -57,22 +55,40 @@ def _came_and_went(
     return drifts
 
 
+def _blocks_moved(request: Request, old: Sequence[Item], new: Sequence[Item]) -> Drift:
+    """The same blocks in another order, which says nothing unless one of them follows another."""
+    moved = [i for i, (a, b) in enumerate(zip(old, new, strict=True)) if not _same(a, b)]
+    at_most = Repair.SOURCE if any(follows(text_of(new[i])) for i in moved) else None
+    before, after = (text_of(row[moved[0]]).encode() for row in (old, new))
+    return Drift("S5", system_path(request, moved[0]), Tier.SYSTEM, before, after, at_most=at_most)
+
+
 def _piece_by_piece(
     request: Request, old: Sequence[Item], leave: Leave, result: Mended, firsts: Firsts, *, continues: bool
 ) -> tuple[Item, ...]:
     """Two system prompts of as many blocks, held against each other block by block."""
     new = request.head.system
-    found = {i: _block_drift(request, old, new, i, firsts, continues=continues) for i in _differing(old, new, leave)}
-    moved = {i for i, d in found.items() if d.cause == "S5" and d.repair is Repair.LOSSLESS}
+    found = {i: _block_drifts(request, old, new, i, firsts, continues=continues) for i in _differing(old, new, leave)}
+    moved = {i for i, drifts in found.items() if drifts[0].cause == "S5" and drifts[0].repair is Repair.LOSSLESS}
     changed = {i for i in found if not _same(old[i], new[i])} - moved
-    volatile_only = all(found[i].cause in isolate.MOVABLE for i in changed) and isolate.can_be_told(old, new)
-    frozen = bool(changed) and leave.policy is Policy.ISOLATE and volatile_only
-    for i, drift in found.items():
-        settle(result.drifts, [drift], repaired=frozen if i in changed else True)
+    frozen = (
+        leave.policy is Policy.ISOLATE
+        and bool(changed)
+        and all(_is_movable(d, text_of(old[i]), text_of(new[i]), continues) for i in changed for d in found[i])
+        and isolate.can_be_told([old[i] for i in changed], [new[i] for i in changed])
+    )
+    for i, drifts in found.items():
+        settle(result.drifts, drifts, repaired=frozen if i in changed else True)
     if frozen:
         result.news = isolate.news([old[i] for i in changed], [new[i] for i in changed])
     replayed = found.keys() - changed | (changed if frozen else set())
     return tuple(a if i in replayed else b for i, (a, b) in enumerate(zip(old, new, strict=True)))
+
+
+def _is_movable(drift: Drift, before: str, after: str, continues: bool) -> bool:
+    """Whether ``isolate`` may freeze a block. Of another session only what is volatile by its looks is kept."""
+    by_looks = drift.cause in isolate.MOVABLE and drift.at_most is None
+    return by_looks and (continues or volatile.looks_volatile(before, after))
 
 
 def _differing(old: Sequence[Item], new: Sequence[Item], leave: Leave) -> list[int]:
@@ -87,29 +103,35 @@ def _same(before: Item, after: Item) -> bool:
     return meaning(before) == meaning(after)
 
 
-def _block_drift(
+def _block_drifts(
     request: Request, old: Sequence[Item], new: Sequence[Item], i: int, firsts: Firsts, *, continues: bool
-) -> Drift:
-    """What differs in one block."""
+) -> list[Drift]:
+    """What differs in one block; at least one."""
     path = system_path(request, i)
     if _same(old[i], new[i]):
-        return system_form(old[i], new[i], path)
+        return [system_form(old[i], new[i], path)]
     before, after = text_of(old[i]), text_of(new[i])
-    order = compare(before, after)
-    if permutation([p.meaning for p in old[i].parts], [p.meaning for p in new[i].parts]):
-        order = Order.FREE
-    if order is Order.FREE and (len(new[i].parts) > 1 or isolate.same_but_text(old[i], new[i])):
-        return Drift("S5", path, Tier.SYSTEM, before.encode(), after.encode())
-    if order is Order.BOUND:
-        return Drift("S5", path, Tier.SYSTEM, before.encode(), after.encode(), at_most=Repair.SOURCE)
-    found = system_change(before, after, path)
-    if found.cause != "C1":
-        return found
-    if not continues and _is_in_front(old, new):
-        return replace(found, cause="S7")
-    if continues and _varies(before, after, firsts):
-        return replace(found, cause="S3")
+    if order := _order(old[i], new[i]):
+        at_most = Repair.SOURCE if order is Order.BOUND else None
+        return [Drift("S5", path, Tier.SYSTEM, before.encode(), after.encode(), at_most=at_most)]
+    found = []
+    for cause, text, now in volatile.causes_of_changes(before, after):
+        if cause is None and not continues and _is_in_front(old, new):
+            cause = "S7"
+        elif cause is None and continues and _varies(text, now, firsts):
+            cause = "S3"
+        shown = cause in isolate.MOVABLE and isolate.is_shown(text, now)
+        at_most = Repair.SOURCE if shown else None
+        found.append(Drift(cause or "C1", path, Tier.SYSTEM, text.encode(), now.encode(), at_most=at_most))
     return found
+
+
+def _order(before: Item, after: Item) -> Order | None:
+    """How the sections of a block stand now, if nothing else in it differs."""
+    if permutation([p.meaning for p in before.parts], [p.meaning for p in after.parts]):
+        return Order.BOUND if any(map(follows, texts_of(after))) else Order.FREE
+    order = compare(text_of(before), text_of(after))
+    return order if order is not Order.SAME and isolate.same_but_text(before, after) else None
 
 
 def _is_in_front(old: Sequence[Item], new: Sequence[Item]) -> bool:
@@ -121,10 +143,8 @@ def _is_in_front(old: Sequence[Item], new: Sequence[Item]) -> bool:
 
 def _varies(before: str, after: str, firsts: Firsts) -> bool:
     """Whether the lines that changed have changed to something else before: then they are volatile."""
-    around, lines = volatile.changed_lines(before, after)
-    if not lines or len(lines) > len(around):  # no place in a text, but the text
-        return False
-    return firsts.varied(canonical.digest(around.encode()), canonical.digest(lines.encode()))
+    around, lines = volatile.place_of_change(before, after)
+    return bool(lines) and firsts.varied(canonical.digest(around.encode()), canonical.digest(lines.encode()))
 
 
 def _is_kept(item: Item, pin_billing: bool) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import AnyStr
 
+from standfast.prompt.hunks import hunks, one_by_one
 from standfast.prompt.patterns import HINTS, PATTERNS
 
 BILLING_PREFIX = "x-anthropic-billing-header:"
@@ -20,7 +21,10 @@ _ANY_TOKEN = re.compile(_BEFORE + rb"cch=[0-9A-Za-z]+")
 
 _HEADING_WITHIN = 40  # lines
 _LABEL = re.compile(r"([^:=]{1,60})[:=]")
-_LONGEST_HINT = 1_000  # characters of a line that are looked at
+LONGEST_LINE = 1_000
+"""Characters of a line that are looked at."""
+_NEAR = 400  # characters on either side of a change that say where it is
+_MOST_HUNKS = 12  # changes of one text that are named one by one
 _SURROUNDINGS = 120  # characters on either side of a change; no pattern is longer by much
 _LONGEST_CHANGE = 8_000  # characters of changed lines, before and after together
 _LONGEST_INSERTION, _MOST_LINES_INSERTED = 400, 3
@@ -79,16 +83,20 @@ def _changed_lines(before: str, after: str) -> list[tuple[str, str]]:
     return pairs if sum(len(a) + len(b) for a, b in pairs) <= _LONGEST_CHANGE else []
 
 
-def changed_lines(before: str, after: str) -> tuple[str, str]:
-    """What surrounds the lines that changed, and these lines as they are now; ("", "") if the rest is not the same."""
-    old, new = before.splitlines(), after.splitlines()
-    head = common_prefix("\n".join(old), "\n".join(new))
-    first = "\n".join(old)[:head].count("\n")
-    tail = 0
-    while tail < min(len(old), len(new)) - first and old[-1 - tail] == new[-1 - tail]:
-        tail += 1
-    around = [*new[:first], "\0", *new[len(new) - tail :]]
-    return "\n".join(around), "\n".join(new[first : len(new) - tail])
+def place_of_change(before: str, after: str) -> tuple[str, str]:
+    """What stands around the lines that changed, and these lines as they are now, both without volatile spans.
+
+    ("", "") where what changed is most of the text, so that there is no place that one could know again.
+    """
+    start, end, end_after = changed_span(before, after)
+    first = after.rfind("\n", 0, start) + 1
+    last = after.find("\n", end_after)
+    last = len(after) if last < 0 else last
+    around = f"{after[max(0, first - _NEAR) : first]}\0{after[last : last + _NEAR]}"
+    lines = after[first:last]
+    if not lines or max(len(lines), end - start) > len(around):
+        return "", ""
+    return skeleton(around), skeleton(lines)
 
 
 def _around(before: str, after: str) -> tuple[str, str]:
@@ -135,6 +143,23 @@ def cause_of_change(before: str, after: str) -> str | None:
     return inserted or _cause_by_hint(before, after)
 
 
+def causes_of_changes(before: str, after: str) -> list[tuple[str | None, str, str]]:
+    """The causes of all that differs: each with the text before, as far as only this differs, and the text after.
+
+    One for the whole where one explains it; else one for each place, the same cause once.
+    """
+    whole = cause_of_change(before, after), before, after
+    found = hunks(before, after) if whole[0] is None else None
+    if not found or not 1 < len(found) <= _MOST_HUNKS:
+        return [whole]
+    each: dict[str | None, tuple[str | None, str, str]] = {}
+    now = "\n".join(after.splitlines())
+    for text in one_by_one(after, found):
+        cause = cause_of_change(text, now)
+        each.setdefault(cause, (cause, text, now))
+    return list(each.values()) if len(each) > 1 or None not in each else [whole]
+
+
 def _first_changed(before: str, after: str) -> str | None:
     left = [(before[s.start : s.end], s.cause) for s in find(before)]
     right = [(after[s.start : s.end], s.cause) for s in find(after)]
@@ -171,7 +196,7 @@ def _hint(lines: Sequence[str], index: int) -> str | None:
             break
         if i < index and not (line.endswith(":") or line.startswith(("#", "<"))):
             continue
-        if cause := _spoken_of(line[:_LONGEST_HINT]):
+        if cause := _spoken_of(line[:LONGEST_LINE]):
             return cause
     return None
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from property.drive import fewer
 
 from standfast.lab.breaks import media
 from standfast.lab.breaks.quiet import QUIET
@@ -40,12 +41,14 @@ def test_fifty_of_each_class_and_no_two_alike(cause: str) -> None:
     assert len({v.dialect for v in some}) > 1 or cause in ("B1", "B2", "I2")
 
 
+@fewer(50)
 @given(classes, seeds)
 def test_the_same_seed_makes_the_same_variant(cause: str, seed: int) -> None:
     assert first(cause, seed) == first(cause, seed)
     assert first(cause, seed).before != first(cause, seed + 1).before or cause in PLACED_OUTSIDE
 
 
+@fewer(50)
 @given(classes, seeds)
 def test_without_the_break_the_session_only_grows(cause: str, seed: int) -> None:
     v = first(cause, seed)
@@ -55,6 +58,7 @@ def test_without_the_break_the_session_only_grows(cause: str, seed: int) -> None
         assert clean[: len(before)] == before
 
 
+@fewer(50)
 @given(classes, seeds)
 def test_the_break_changes_the_bytes_and_the_meaning_only_where_it_says_so(cause: str, seed: int) -> None:
     v = first(cause, seed)
@@ -66,6 +70,7 @@ def test_the_break_changes_the_bytes_and_the_meaning_only_where_it_says_so(cause
     assert v.after != v.clean or cause in ("B2", "T5")
 
 
+@fewer(50)
 @given(classes, seeds)
 def test_a_path_leads_to_something(cause: str, seed: int) -> None:
     v = first(cause, seed)
@@ -78,6 +83,7 @@ def test_a_path_leads_to_something(cause: str, seed: int) -> None:
     assert value
 
 
+@fewer(50)
 @given(seeds)
 def test_pairs_have_both_breaks(seed: int) -> None:
     for one, other in PAIRS:
@@ -93,6 +99,7 @@ def test_three_hundred_requests_in_which_nothing_broke() -> None:
     assert len({v.note for v in some}) == len(QUIET) - 1  # one of them twice
 
 
+@fewer(50)
 @given(seeds)
 def test_where_nothing_broke_old_turns_read_the_same(seed: int) -> None:
     for v in islice(negatives(seed), len(QUIET)):
@@ -106,6 +113,7 @@ def test_the_truth_owes_nothing_to_the_core() -> None:
     assert told == "False\n"
 
 
+@fewer(50)
 @given(seeds)
 def test_a_picture_again_has_the_same_pixels_in_other_bytes(seed: int) -> None:
     picture = media.png(Random(seed))

@@ -1,4 +1,4 @@
-"""The head as it goes out: tools, system prompt, parameters, and the paths of what drifted."""
+"""The head as it goes out: tools and parameters, and the paths of what drifted."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 from unit.prompt.talking import PROSE, Session, answer, anthropic, causes, chat, sent, user
-
-from standfast.policy import Policy
 
 Q, MORE = user("question"), [user("question"), answer(), user("more")]
 
@@ -83,112 +81,6 @@ def test_tools_that_come_where_none_were_are_sent_in_the_order_first_known() -> 
     assert causes(plan) == ["T1", "T2"]
     assert plan.diagnosis.repaired
     assert json.dumps(sent(plan)["tools"]) == json.dumps([A, B])
-
-
-# System
-
-SYSTEMS: list[tuple[Any, Any, list[tuple[str, str, bool]]]] = [
-    ([block(PROSE), block("b")], [block(PROSE)], [("C1", "system[1]", False)]),
-    ([block(PROSE)], [block(PROSE), block("b")], [("C1", "system[1]", False)]),
-    ([block(PROSE)], [block(PROSE), block("Now: 09:14")], [("S1", "system[1]", False)]),
-    ([block("a"), block(PROSE)], [block(PROSE)], [("C1", "system[0]", False)]),
-    ([block("a"), block(PROSE)], [block("b"), block(PROSE)], [("C1", "system[0]", False)]),
-    ([block("a\n"), block(PROSE)], [block("a"), block(PROSE)], [("H2", "system[0]", True)]),
-    ([block("a\n"), block("b")], [block("a"), block("c")], [("H2", "system[0]", True), ("C1", "system[1]", False)]),
-    (PROSE, f"{PROSE} More.", [("C1", "system", False)]),
-    (PROSE, [block(f"{PROSE} More.")], [("C1", "system[0]", False)]),
-]
-
-
-@pytest.mark.parametrize(("before", "after", "expected"), SYSTEMS, ids=str)
-def test_system_blocks(before: Any, after: Any, expected: Any) -> None:
-    session = Session("anthropic")
-    session.send(anthropic([Q], before, tools=[A]))
-    plan = session.send(anthropic(MORE, after, tools=[A]))
-    assert found(plan) == expected
-    assert session.failures == []
-
-
-def test_a_system_prompt_that_went_is_named_at_its_field() -> None:
-    session = Session("anthropic")
-    session.send(anthropic([Q, *MORE[1:]], PROSE))
-    plan = session.send(anthropic([*MORE, answer(), user("x")]))
-    assert found(plan) == [("C1", "system", False)]
-    assert "system" not in sent(plan)
-
-
-def test_system_messages_of_chat_are_placed_in_the_list() -> None:
-    session = Session("openai_chat")
-    talk: list[Any] = [{"role": "user", "content": "q"}]
-    system = [{"role": "system", "content": text} for text in (PROSE, "a")]
-    session.send(chat([*system, *talk]))
-    talk += [{"role": "assistant", "content": "k"}, {"role": "user", "content": "n"}]
-    plan = session.send(chat([system[0], {"role": "system", "content": "b"}, *talk]))
-    assert found(plan) == [("C1", "messages[1].content", False)]
-    plan = session.send(chat([system[0], *talk]))
-    assert found(plan) == [("C1", "messages[1].content", False)]
-
-
-def test_a_system_message_that_has_no_place_for_the_marker_of_now_goes_out_as_it_came() -> None:
-    session, talk = Session("openai_chat"), [{"role": "user", "content": "q"}]
-    session.send(chat([{"role": "system", "content": f"{PROSE}\n"}, *talk]))
-    marked = [{**block(PROSE), "cache_control": {"type": "ephemeral"}}]
-    talk += [{"role": "assistant", "content": "k"}, {"role": "user", "content": "n"}]
-    plan = session.send(chat([{"role": "system", "content": marked}, *talk]))
-    assert found(plan) == [("H2", "messages[0].content", False)]
-    assert not plan.changed
-
-
-def test_instructions_and_leading_messages_of_responses_are_placed_apart() -> None:
-    def body(first: str, second: str, *more: Any) -> Any:
-        items = [{"role": "developer", "content": second}, {"role": "user", "content": "q"}, *more]
-        return {"model": "m", "instructions": first, "input": items}
-
-    more = [{"role": "assistant", "content": "k"}, {"role": "user", "content": "n"}]
-    session = Session("openai_responses")
-    session.send(body(PROSE, f"{PROSE}b"))
-    assert found(session.send(body(PROSE, f"{PROSE}c", *more))) == [("C1", "input[0].content", False)]
-    assert found(session.send(body(f"{PROSE}!", f"{PROSE}c", *more)))[0] == ("C1", "instructions", False)
-
-
-def isolated(before: Any, after: Any) -> Any:
-    """The plan of a request with another system prompt, in a session that has an answer."""
-    session = Session("anthropic", Policy.ISOLATE)
-    session.send(anthropic(MORE, before))
-    plan = session.send(anthropic([*MORE, answer(), Q], after))
-    assert session.failures == []
-    return plan
-
-
-def test_isolate_freezes_all_blocks_or_none() -> None:
-    clocks = [block(f"Now: 09:1{i}") for i in (4, 5)]
-    plan = isolated([clocks[0], block(PROSE)], [clocks[1], block(f"{PROSE} Be bold.")])
-    assert found(plan) == [("S1", "system[0]", False), ("C1", "system[1]", False)]
-    assert not plan.changed
-    plan = isolated([clocks[0], block(f"{PROSE}\n"), clocks[0]], [clocks[1], block(PROSE), clocks[0]])
-    assert found(plan) == [("S1", "system[0]", True), ("H2", "system[1]", True)]
-    assert sent(plan)["system"] == [clocks[0], block(f"{PROSE}\n"), clocks[0]]
-
-
-def test_isolate_leaves_what_is_not_one_text() -> None:
-    image = {"type": "image", "source": {"at": "09:14"}}
-    assert not isolated([block(PROSE), block("Now: 09:14")], [block(PROSE), image]).diagnosis.repaired
-
-    def body(*texts: str) -> Any:
-        return [{"role": "system", "content": [block(text) for text in texts]}, {"role": "user", "content": "q"}]
-
-    session = Session("openai_chat", Policy.ISOLATE)
-    session.send(chat(body(PROSE, "Now: 09:14")))
-    more = [{"role": "assistant", "content": "k"}, {"role": "user", "content": "n"}]
-    plan = session.send(chat([*body(PROSE, "Now:", "09:15"), *more]))
-    assert not plan.diagnosis.repaired
-    assert not plan.changed
-
-
-def test_isolate_leaves_a_block_in_which_more_than_the_text_changed() -> None:
-    later = {**block("Now: 09:15"), "citations": [{"title": "new"}]}
-    plan = isolated([block(PROSE), block("Now: 09:14")], [block(PROSE), later])
-    assert "citations" in sent(plan)["system"][1]
 
 
 # Parameters

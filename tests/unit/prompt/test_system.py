@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from unit.prompt.talking import PROSE, Session, anthropic, chat, sent
+from unit.prompt.talking import PROSE, Session, answer, anthropic, chat, sent, user
+from unit.prompt.test_sections import BOUND, FREE
 
 from standfast.policy import Policy
-from standfast.prompt.sections import Order, compare
 
 Q, K, N = ({"role": r, "content": c} for r, c in (("user", "q"), ("assistant", "k"), ("user", "n")))
 
@@ -19,39 +19,6 @@ def block(text: str) -> Any:
 
 def found(plan: Any) -> list[tuple[str, str, bool]]:
     return [(d.cause, d.path, d.repaired) for d in plan.diagnosis.drifts]
-
-
-FREE = [
-    ("Paths:\n- /a/b\n- /c/d\n- /e/f", "Paths:\n- /e/f\n- /a/b\n- /c/d"),
-    ("Read:\n/srv/one\n/srv/two\nDone.", "Read:\n/srv/two\n/srv/one\nDone."),
-    ("<a>Be brief. Be kind.</a>\n<b>Cite.</b>", "<b>Cite.</b>\n<a>Be brief. Be kind.</a>"),
-    ("Hi.\n# One\nDo this.\nThen that.\n# Two\nMore.\n", "Hi.\n# Two\nMore.\n# One\nDo this.\nThen that.\n"),
-    ("user: ann\nteam: larch\nrole: dev", "team: larch\nuser: ann\nrole: dev"),
-    ("* ä\n* ö", "* ö\n* ä"),
-    ("Never lie to users.\n\nAnswer at once please.", "Answer at once please.\n\nNever lie to users."),
-]
-BOUND = [
-    ("1. Open it.\n2. Read it.", "2. Read it.\n1. Open it."),
-    ("First ask her name.\nThen greet her.", "Then greet her.\nFirst ask her name."),
-    ("Ask her name.\n\nThen greet her.", "Then greet her.\n\nAsk her name."),
-]
-OTHER = [
-    ("- a\n- b", "- a\n- c"),
-    ("- a\n- b", "- a\n- b\n- c"),
-    ("abc", "cba"),
-    ("Paths:\n- ab", "Paths:\n- ba"),
-    ("<a>x</a> and <b>y</b>", "<b>x</b> and <a>y</a>"),
-]
-
-
-@pytest.mark.parametrize(
-    ("pairs", "order"), [(FREE, Order.FREE), (BOUND, Order.BOUND), (OTHER, None)], ids=["free", "bound", "other"]
-)
-def test_what_a_permutation_says(pairs: list[tuple[str, str]], order: Order | None) -> None:
-    for before, after in pairs:
-        assert compare(before, after) is order, (before, after)
-        assert compare(after, before) is order
-        assert compare(before, before) is Order.SAME
 
 
 @pytest.mark.parametrize(("before", "after"), FREE)
@@ -125,11 +92,11 @@ def test_what_varies_again_is_volatile_whatever_it_looks_like() -> None:
 
 def test_nothing_is_learned_across_sessions() -> None:
     first = Session("anthropic", Policy.ISOLATE)
-    for n, user in enumerate(("Ann", "Bo", "Cy", "Di")):
+    for n, person in enumerate(("Ann", "Bo", "Cy", "Di")):
         session = Session("anthropic", Policy.ISOLATE, turns=first.turns)
         said = [{"role": "user", "content": f"Question {n}"}]
-        plan = session.send(anthropic(said, f"{PROSE}\nYou serve {user} only.\nBe kind.", tools=[{"name": "a"}]))
-        assert f"You serve {user} only." in sent(plan)["system"]
+        plan = session.send(anthropic(said, f"{PROSE}\nYou serve {person} only.\nBe kind.", tools=[{"name": "a"}]))
+        assert f"You serve {person} only." in sent(plan)["system"]
 
 
 def test_a_clock_in_an_example_of_code_stays() -> None:
@@ -139,3 +106,145 @@ def test_a_clock_in_an_example_of_code_stays() -> None:
     plan = session.send(anthropic([Q, K, N], text % "09:15:12"))
     assert found(plan) == [("S1", "system", False)]
     assert "09:15:12" in sent(plan)["system"]
+
+
+# Block by block
+
+ASK, MORE = user("question"), [user("question"), answer(), user("more")]
+TOOL = {"name": "a", "input_schema": {"type": "object"}}
+SYSTEMS: list[tuple[Any, Any, list[tuple[str, str, bool]]]] = [
+    ([block(PROSE), block("b")], [block(PROSE)], [("C1", "system[1]", False)]),
+    ([block(PROSE)], [block(PROSE), block("b")], [("C1", "system[1]", False)]),
+    ([block(PROSE)], [block(PROSE), block("Now: 09:14")], [("S1", "system[1]", False)]),
+    ([block("a"), block(PROSE)], [block(PROSE)], [("C1", "system[0]", False)]),
+    ([block("a"), block(PROSE)], [block("b"), block(PROSE)], [("C1", "system[0]", False)]),
+    ([block("a\n"), block(PROSE)], [block("a"), block(PROSE)], [("H2", "system[0]", True)]),
+    ([block("a\n"), block("b")], [block("a"), block("c")], [("H2", "system[0]", True), ("C1", "system[1]", False)]),
+    (PROSE, f"{PROSE} More.", [("C1", "system", False)]),
+    (PROSE, [block(f"{PROSE} More.")], [("C1", "system[0]", False)]),
+]
+
+
+@pytest.mark.parametrize(("before", "after", "expected"), SYSTEMS, ids=str)
+def test_system_blocks(before: Any, after: Any, expected: Any) -> None:
+    session = Session("anthropic")
+    session.send(anthropic([ASK], before, tools=[TOOL]))
+    plan = session.send(anthropic(MORE, after, tools=[TOOL]))
+    assert found(plan) == expected
+    assert session.failures == []
+
+
+def test_a_system_prompt_that_went_is_named_at_its_field() -> None:
+    session = Session("anthropic")
+    session.send(anthropic([ASK, *MORE[1:]], PROSE))
+    plan = session.send(anthropic([*MORE, answer(), user("x")]))
+    assert found(plan) == [("C1", "system", False)]
+    assert "system" not in sent(plan)
+
+
+def test_system_messages_of_chat_are_placed_in_the_list() -> None:
+    session = Session("openai_chat")
+    talk: list[Any] = [{"role": "user", "content": "q"}]
+    system = [{"role": "system", "content": text} for text in (PROSE, "a")]
+    session.send(chat([*system, *talk]))
+    talk += [{"role": "assistant", "content": "k"}, {"role": "user", "content": "n"}]
+    plan = session.send(chat([system[0], {"role": "system", "content": "b"}, *talk]))
+    assert found(plan) == [("C1", "messages[1].content", False)]
+    plan = session.send(chat([system[0], *talk]))
+    assert found(plan) == [("C1", "messages[1].content", False)]
+
+
+def test_a_system_message_that_has_no_place_for_the_marker_of_now_goes_out_as_it_came() -> None:
+    session, talk = Session("openai_chat"), [{"role": "user", "content": "q"}]
+    session.send(chat([{"role": "system", "content": f"{PROSE}\n"}, *talk]))
+    marked = [{**block(PROSE), "cache_control": {"type": "ephemeral"}}]
+    talk += [{"role": "assistant", "content": "k"}, {"role": "user", "content": "n"}]
+    plan = session.send(chat([{"role": "system", "content": marked}, *talk]))
+    assert found(plan) == [("H2", "messages[0].content", False)]
+    assert not plan.changed
+
+
+def test_instructions_and_leading_messages_of_responses_are_placed_apart() -> None:
+    def body(first: str, second: str, *more: Any) -> Any:
+        items = [{"role": "developer", "content": second}, {"role": "user", "content": "q"}, *more]
+        return {"model": "m", "instructions": first, "input": items}
+
+    more = [{"role": "assistant", "content": "k"}, {"role": "user", "content": "n"}]
+    session = Session("openai_responses")
+    session.send(body(PROSE, f"{PROSE}b"))
+    assert found(session.send(body(PROSE, f"{PROSE}c", *more))) == [("C1", "input[0].content", False)]
+    assert found(session.send(body(f"{PROSE}!", f"{PROSE}c", *more)))[0] == ("C1", "instructions", False)
+
+
+def isolated(before: Any, after: Any) -> Any:
+    """The plan of a request with another system prompt, in a session that has an answer."""
+    session = Session("anthropic", Policy.ISOLATE)
+    session.send(anthropic(MORE, before))
+    plan = session.send(anthropic([*MORE, answer(), ASK], after))
+    assert session.failures == []
+    return plan
+
+
+def test_isolate_freezes_all_blocks_or_none() -> None:
+    clocks = [block(f"Now: 09:1{i}") for i in (4, 5)]
+    plan = isolated([clocks[0], block(PROSE)], [clocks[1], block(f"{PROSE} Be bold.")])
+    assert found(plan) == [("S1", "system[0]", False), ("C1", "system[1]", False)]
+    assert not plan.changed
+    plan = isolated([clocks[0], block(f"{PROSE}\n"), clocks[0]], [clocks[1], block(PROSE), clocks[0]])
+    assert found(plan) == [("S1", "system[0]", True), ("H2", "system[1]", True)]
+    assert sent(plan)["system"] == [clocks[0], block(f"{PROSE}\n"), clocks[0]]
+
+
+def test_isolate_leaves_what_is_not_one_text() -> None:
+    image = {"type": "image", "source": {"at": "09:14"}}
+    assert not isolated([block(PROSE), block("Now: 09:14")], [block(PROSE), image]).diagnosis.repaired
+
+    def body(*texts: str) -> Any:
+        return [{"role": "system", "content": [block(text) for text in texts]}, {"role": "user", "content": "q"}]
+
+    session = Session("openai_chat", Policy.ISOLATE)
+    session.send(chat(body(PROSE, "Now: 09:14")))
+    more = [{"role": "assistant", "content": "k"}, {"role": "user", "content": "n"}]
+    plan = session.send(chat([*body(PROSE, "Now:", "09:15"), *more]))
+    assert not plan.diagnosis.repaired
+    assert not plan.changed
+
+
+def test_isolate_leaves_a_block_in_which_more_than_the_text_changed() -> None:
+    later = {**block("Now: 09:15"), "citations": [{"title": "new"}]}
+    plan = isolated([block(PROSE), block("Now: 09:14")], [block(PROSE), later])
+    assert "citations" in sent(plan)["system"][1]
+
+
+@pytest.mark.parametrize(("texts", "repaired"), [(("Be brief.", "Cite."), True), (("1. Ask.", "2. Greet."), False)])
+def test_parts_of_a_system_message_that_moved(texts: tuple[str, str], repaired: bool) -> None:
+    def body(*parts: str) -> Any:
+        return [{"role": "system", "content": [block(PROSE), *map(block, parts)]}, Q]
+
+    session = Session("openai_chat")
+    session.send(chat(body(*texts)))
+    plan = session.send(chat([*body(*texts[::-1]), K, N]))
+    assert found(plan) == [("S5", "messages[0].content", repaired)]
+    assert plan.diagnosis.repair == ("lossless" if repaired else "source")
+    assert plan.changed == repaired
+
+
+@pytest.mark.parametrize("texts", [("Tools:", "- a", "- b"), ("1. Ask.", "2. Greet.", "Done.")])
+def test_blocks_that_follow_each_other_stay_where_the_client_put_them(texts: tuple[str, ...]) -> None:
+    session = Session("anthropic")
+    session.send(anthropic([Q], [block(PROSE), *map(block, texts)]))
+    plan = session.send(anthropic([Q, K, N], [block(PROSE), *map(block, texts[::-1])]))
+    assert found(plan) == [("S5", "system[1]", False)]
+    assert not plan.changed
+
+
+def test_each_place_of_a_block_is_named_and_frozen_if_all_are_volatile() -> None:
+    session = Session("anthropic", Policy.ISOLATE)
+    texts = [f"{PROSE}\nNow: {a}\nOpen files: {b}\n{c}" for a, b, c in (("09:14", "a.py", "x"), ("09:15", "b.py", "x"))]
+    session.send(anthropic([Q], texts[0]))
+    plan = session.send(anthropic([Q, K, N], texts[1]))
+    assert found(plan) == [("S1", "system", True), ("S3", "system", True)]
+    assert sent(plan)["system"] == texts[0]
+    plan = session.send(anthropic([Q, K, N, K, N], texts[1] + "yz"))
+    assert found(plan) == [("S1", "system", False), ("S3", "system", False), ("C1", "system", False)]
+    assert sent(plan)["system"] == texts[1] + "yz"

@@ -9,6 +9,7 @@ from itertools import accumulate, combinations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from property.drive import fewer
 
 from standfast.prompt.model import Entry
 from standfast.providers.catalogue import Catalogue
@@ -175,6 +176,7 @@ class TestPlan:
 sizes = st.lists(st.integers(1, 3000), min_size=1, max_size=60)
 
 
+@fewer(10)
 @given(sizes, st.data())
 def test_a_plan_is_lawful_and_stands(tokens: list[int], data: st.DataObject) -> None:
     count = len(tokens)
@@ -202,6 +204,7 @@ def test_a_plan_is_lawful_and_stands(tokens: list[int], data: st.DataObject) -> 
     assert dict(again.places) == dict(found.places)
 
 
+@fewer(10)
 @given(sizes, st.lists(st.integers(1, 60), min_size=1, max_size=6), st.integers(0, 3), st.integers(0, 3))
 def test_what_only_grows_hits_all_it_has_sent(first: list[int], growth: list[int], tools: int, system: int) -> None:
     tokens = [1000.0, *map(float, first)]
@@ -231,6 +234,7 @@ def _cost(rules: Rules, chains: Sequence[Sequence[float]], choices: Sequence[Seq
     return total
 
 
+@fewer(25)
 @given(st.lists(st.integers(1, 2), min_size=2, max_size=2), st.lists(st.integers(200, 3000), min_size=6, max_size=6))
 def test_no_other_marks_are_much_cheaper(growth: list[int], tokens: list[int]) -> None:
     """Against every choice of up to four marks in each of three turns. The last turn's own marks are for a fourth,

@@ -13,6 +13,7 @@ from standfast.lab.breaks.sessions import ANTHROPIC, CHAT, Body, Session, Unfit
 from standfast.lab.breaks.wording import Maker
 
 _GAP = "\n\n"
+_BOUND = re.compile(r"\d+\. |#{1,6} .*\Z")
 _SKILLS = (
     "- pdf: reads and fills forms.", "- slides: makes decks of slides.", "- sheets: edits tables.",
     "- mail: drafts answers.", "- maps: plans routes.", "- charts: draws figures.",
@@ -112,8 +113,14 @@ _IDS = tuple(
 REQUEST_IDS: tuple[Break, ...] = tuple(b for pair in _IDS for b in (pair, _billing))
 
 
+def _is_free(sections: Sequence[str]) -> bool:
+    """Whether sections may stand in any order: none is numbered, and none is a heading of those behind it."""
+    return not any(_BOUND.match(section.strip()) for section in sections)
+
+
 def _paragraphs(session: Session, rng: Random) -> Made:
     spots = [p for p in found(session.after, session.dialect, SYSTEM) if p.value.count(_GAP) > 1]
+    spots = [p for p in spots if _is_free(p.value.split(_GAP))]
     if not spots:
         raise Unfit("no paragraphs")
     spot = rng.choice(spots)
@@ -130,7 +137,7 @@ def _paragraphs(session: Session, rng: Random) -> Made:
 
 def _blocks(session: Session, rng: Random) -> Made:
     spots = found(session.after, session.dialect, SYSTEM)
-    if len(spots) < 3:
+    if len(spots) < 3 or not _is_free([p.value for p in spots]):
         raise Unfit("one block")
     order = shuffled(list(range(len(spots))), rng)
 
@@ -166,7 +173,7 @@ def _another_user(maker: Maker) -> Break:
     def made(session: Session, rng: Random) -> Made:
         old, new = maker(rng)
         path = _plant(session, old, rng.choice(("first", "first", "alone")), rng)
-        if not re.fullmatch(r"system(\[0\])?|instructions|(messages|input)\[[01]\]\.content(\[0\])?", path):
+        if not re.fullmatch(r"system(\[0\])?|instructions|(messages|input)\[0\]\.content(\[0\])?", path):
             raise Unfit("not in front")
         exchange, opening = _exchange(session, path, old, new), rng.choice(_OPENINGS)
 

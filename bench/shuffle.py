@@ -56,7 +56,7 @@ def main() -> None:
     if args.json:
         print(json.dumps({"machine": facts, "ways": found}, indent=2))
         return
-    print(*lines(facts), sep="\n")
+    print(lines(facts))
     table = Table("sent", "hit", "tokens computed")
     for name, row in found.items():
         table.add_row(name, f"{row['hit']:.1%}", f"{row['computed_tokens']:,}")

@@ -12,13 +12,14 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 
 from standfast.policy import Breakpoints, Leave, Option
-from standfast.prompt import canonical
+from standfast.prompt import canonical, isolate
 from standfast.prompt.canonical import Json
+from standfast.prompt.causes import OF_MARKS
 from standfast.prompt.drift import Drift
-from standfast.prompt.history import item_path
 from standfast.prompt.layout import Layout, lay_out, markable, marks_on, remark, shared_blocks
 from standfast.prompt.mended import Mended
 from standfast.prompt.model import Entry, Kind, Tier, Tip
+from standfast.prompt.replay import item_path
 from standfast.prompt.replies import Usage
 from standfast.prompt.request import Request
 from standfast.prompt.system import system_path
@@ -34,11 +35,9 @@ _MARKS: dict[str, dict[str, Json]] = {
     "prompt_cache_breakpoint": {"mode": "explicit"},
 }
 """How a mark is written, by its field; a life other than the default goes behind it as ``ttl``."""
-_MOVING = ("S1", "S2", "S3", "S4")
 _SOON = 120.0  # seconds: what changes once an hour may well be marked
 _LEAST_GAP = 64.0  # tokens
 _DAY = 86_400
-_OURS_TO_MEND = ("B1", "B2", "B6")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +95,8 @@ class Caching:
         since = reference.at if reference else None
         if since is not None and asked.continues:
             self._late.learn(rules, asked.now - since)
-        blocks = self._blocks(asked.request, layout, rules, _volatile(asked, layout))
+        came = marks_on(layout, rules.marker) if rules.marker else {}
+        blocks = self._blocks(asked.request, layout, rules, came, _volatile(asked, layout))
         left = _entries(old, reference, rules) if old and reference else ()
         entries = reference.entries or left if reference else ()
 
@@ -115,12 +115,18 @@ class Caching:
             now=asked.now,
             late=self._late.share(rules) if Option.TTL in asked.leave.options else 0.0,
         )
-        _set_marks(asked, layout, rules, blocks, marks)
+        if dict(marks.places) != dict(blocks.marks):
+            wanted = {
+                block: came[block] if blocks.marks.get(block) == life else _mark(rules, life)
+                for block, life in marks.places.items()
+            }
+            asked.mended = remark(mended, layout, asked.request.dialect, rules.marker, wanted)
         return Outlook(rules, layout, blocks, shared, raw, expected(marks.places, entries), left, marks, since)
 
-    def _blocks(self, request: Request, layout: Layout, rules: Rules, volatile: frozenset[int]) -> Blocks:
+    def _blocks(
+        self, request: Request, layout: Layout, rules: Rules, came: Mapping[int, Json], volatile: frozenset[int]
+    ) -> Blocks:
         ratio = self.calibration.ratio(f"{rules.provider}/{rules.model}")
-        marks = marks_on(layout, rules.marker) if rules.marker else {}
         where = request.fields.get(rules.marker) if rules.automatic else None
         top = canonical.decode(request.body[slice(*where)]) if where else None
         return Blocks(
@@ -128,7 +134,7 @@ class Caching:
             tools=layout.firsts[layout.tools],
             system=layout.firsts[layout.system],
             markable=markable(layout, request.dialect) if rules.marker else frozenset(),
-            marks={block: _life(mark) for block, mark in marks.items()},
+            marks={block: _life(mark) for block, mark in came.items()},
             volatile=volatile,
             automatic=_life(top) if top else None,
         )
@@ -178,23 +184,12 @@ class Caching:
                 asked.headers.append(rules.diagnostics_header)
 
 
-def _set_marks(asked: Asked, layout: Layout, rules: Rules, blocks: Blocks, marks: Marks) -> None:
-    if dict(marks.places) == dict(blocks.marks):
-        return
-    came = marks_on(layout, rules.marker)
-    wanted = {
-        block: came[block] if blocks.marks.get(block) == life else _mark(rules, life)
-        for block, life in marks.places.items()
-    }
-    asked.mended = remark(asked.mended, layout, asked.request.dialect, rules.marker, wanted)
-
-
 def _volatile(asked: Asked, layout: Layout) -> frozenset[int]:
     """Blocks of the system prompt that went out changed soon after they had last been sent: they will change again."""
     reference = asked.reference
     if reference is None or asked.now - reference.at > _SOON:
         return frozenset()
-    found = {d.path for d in asked.mended.drifts if d.cause in _MOVING and not d.repaired}
+    found = {d.path for d in asked.mended.drifts if d.cause in isolate.MOVABLE and not d.repaired}
     system = range(layout.tools, layout.system)
     return frozenset(layout.firsts[i] for i in system if system_path(asked.request, i - layout.tools) in found)
 
@@ -233,7 +228,7 @@ def _is_misplaced(raw: Expected, blocks: Blocks, entries: Sequence[Entry]) -> bo
 
 def misplaced(asked: Asked, outlook: Outlook | None, who: Breakpoints) -> list[Drift]:
     """The drift of breakpoints (B1, B2, B6), if the client's own would have missed what is shared."""
-    if outlook is None or asked.reference is None or outlook.raw.cause not in _OURS_TO_MEND or outlook.raw.at is None:
+    if outlook is None or asked.reference is None or outlook.raw.cause not in OF_MARKS or outlook.raw.at is None:
         return []
     if any(not d.repaired for d in asked.mended.drifts):
         return []  # what goes out is another prompt: no mark can help it
@@ -242,7 +237,7 @@ def misplaced(asked: Asked, outlook: Outlook | None, who: Breakpoints) -> list[D
     tier, path = place_of(asked.request, outlook.layout, outlook.raw.at)
     lost = round(outlook.blocks.tokens(outlook.shared) - outlook.raw.cached)
     places = outlook.marks.places if outlook.marks else {}
-    mended = bool(places) and (outlook.expected.cause not in _OURS_TO_MEND or outlook.shared - 1 in places)
+    mended = bool(places) and (outlook.expected.cause not in OF_MARKS or outlook.shared - 1 in places)
     return [Drift(outlook.raw.cause, path, tier, b"", b"", mended, lost=lost)]
 
 

@@ -23,7 +23,7 @@ from standfast.events import FailedOpen
 from standfast.ledger.memory import MemoryLedger
 from standfast.policy import LOSSLESS, Breakpoints, Leave
 from standfast.prompt import canonical, volatile
-from standfast.prompt.causes import CAUSES
+from standfast.prompt.causes import CAUSES, OF_MARKS
 from standfast.prompt.dialects import DIALECTS, detect_all
 from standfast.prompt.drift import Drift
 from standfast.prompt.replies import Reply, Usage, reader
@@ -33,7 +33,6 @@ from standfast.turn import Arrival, Diagnosis, Plan, Turns
 from standfast.verdict import Evidence, Verdict, judge
 
 _TENANT = bytes(32)
-_OF_MARKS = ("B1", "B2", "B6")  # a drift of their own where they are meant
 _CONTEXT = 32  # characters shown on either side of a change
 
 
@@ -76,7 +75,7 @@ class Step:
     @property
     def cause(self) -> str | None:
         """What drifted first, else what the rules of the cache or its usage say."""
-        if self.diagnosis.drifts or self.verdict is None or self.verdict.cause in _OF_MARKS:
+        if self.diagnosis.drifts or self.verdict is None or self.verdict.cause in OF_MARKS:
             return self.diagnosis.cause
         return self.verdict.cause
 
@@ -333,7 +332,7 @@ def show(steps: Sequence[Step], console: Console) -> None:
         for other in d.drifts[1:]:
             mended = "repaired" if other.repaired else f"not repaired ({other.repair})"
             console.print(Text(f"    also {other.cause} {CAUSES[other.cause].title} at {other.path}: {mended}", "dim"))
-        for mark in step.marks if d.cause in _OF_MARKS else ():
+        for mark in step.marks if d.cause in OF_MARKS else ():
             life = f"breakpoint ({mark['ttl']})" if mark["ttl"] else "no breakpoint"
             console.print(Text(f"    {life} at {mark['path']}: {mark['why']}", "dim"))
         if j["remedy"]:

@@ -25,14 +25,13 @@ from standfast.prompt import canonical, lineage
 from standfast.prompt.bookmarks import Bookmarks, Place
 from standfast.prompt.diagnosis import Diagnosis
 from standfast.prompt.dialects import DIALECTS
-from standfast.prompt.dialects.base import Dialect
 from standfast.prompt.fingerprint import Chain, link, record
 from standfast.prompt.history import goes_on
 from standfast.prompt.items import Items
 from standfast.prompt.measure import apportion, measure
 from standfast.prompt.mended import Carried, Mended
-from standfast.prompt.model import Head, Item, Sent, Tier, Tip
-from standfast.prompt.render import render
+from standfast.prompt.model import Item, Sent, Tier, Tip
+from standfast.prompt.render import head_sent, render
 from standfast.prompt.repair import mend
 from standfast.prompt.replies import Reply
 from standfast.prompt.request import Request, bookmark, read, scope
@@ -165,14 +164,15 @@ class Turns:
         place = self._places.find(key, dialect.name, arrival.body)
         request = read(arrival.body, dialect, key, self._items, place.bookmark if place else None)
         self._check(deadline, "reading")
-        heads = _heads(key, request)
+        heads = lineage.head_names(key, request)
         looked_up = self._clock()
         reference, continues = self._reference(request, heads)
         if arrival.reference and not continues:
             reference, continues = arrival.reference, goes_on(request, arrival.reference)
         deadline += self._clock() - looked_up  # reading a session back from disk is no work that grows with the body
         carried = _carried(request, place, reference, arrival)
-        leave = self._leave(arrival, request, reference if continues else None)
+        rules = self._rules(arrival, request)
+        leave = _leave(arrival, rules, reference if continues else None)
         mended = mend(
             request,
             reference,
@@ -184,7 +184,7 @@ class Turns:
         )
         self._check(deadline, "repairing")
         asked = Asked(request, mended, reference, leave, arrival.now, continues, arrival.asks)
-        outlook = self._look_ahead(arrival, asked, heads[0])
+        outlook = self._look_ahead(asked, rules, arrival.breakpoints, heads[0]) if rules else None
         body = render(request, asked.mended)
         tokens = measure(request, mended, reference)
         self._check(deadline, "rendering")
@@ -200,28 +200,14 @@ class Turns:
         plan._request, plan._mended, plan._heads = request, mended, heads
         return plan
 
-    def _leave(self, arrival: Arrival, request: Request, before: Tip | None) -> Leave:
-        """All that may be done to one request. ``before``: the one that it continues."""
-        rules = self._rules(arrival, request)
-        return Leave(
-            arrival.policy,
-            arrival.options,
-            arrival.pin_billing,
-            allowed_tools=rules is not None and rules.allowed_tools,
-            cold=rules is not None and before is not None and arrival.now - before.at > rules.life,
-        )
-
     def _rules(self, arrival: Arrival, request: Request) -> Rules | None:
         if self._rules_of is None or not arrival.provider:
             return None
         return self._rules_of(arrival.provider, request.head.model)
 
-    def _look_ahead(self, arrival: Arrival, asked: Asked, head: bytes) -> Outlook | None:
+    def _look_ahead(self, asked: Asked, rules: Rules, who: Breakpoints, head: bytes) -> Outlook:
         """What the upstream's cache will do; sets marks, key and question where there is leave."""
-        rules = self._rules(arrival, asked.request)
-        if rules is None:
-            return None
-        outlook = self._caching.look_ahead(asked, rules, arrival.breakpoints)
+        outlook = self._caching.look_ahead(asked, rules, who)
         self._caching.affinity(asked, rules, head)
         self._caching.question(asked, rules)
         return outlook
@@ -252,7 +238,7 @@ class Turns:
             reference.lineage if reference and mended.shared else identity,
             arrival.now,
             request.dialect.name,
-            _as_sent(request.dialect, request.head, mended),
+            head_sent(request, mended),
             tuple(mended.sent),
             fingerprint=record(key, request.dialect.name, request.head, request.end, len(request.links)),
             entries=outlook.expected.entries if outlook else (),
@@ -271,8 +257,8 @@ class Turns:
         try:
             if reply.complete:
                 plan.verdict = self._judge(plan, reply)
-                plan.tip = replace(plan.tip, produced=self._produced(plan._request, plan, reply))
-                plan.tip = replace(plan.tip, response_id=reply.response_id or "")
+                produced = self._produced(plan._request, plan, reply)
+                plan.tip = replace(plan.tip, produced=produced, response_id=reply.response_id or "")
             else:
                 plan.tip = replace(plan.tip, entries=())  # nobody knows what of it the provider kept
             self._ledger.record(plan.tip, plan._request.links, *plan._heads)
@@ -323,29 +309,20 @@ class Turns:
         )  # fmt: skip
 
 
-def _heads(key: bytes, request: Request) -> tuple[bytes, ...]:
-    """Names under which a request is found by its tools, and by its system prompt."""
-    head = request.head
-    of = f"\0{request.dialect.name}\0{len(head.system)}\0".encode()
-    names = [link(key, b"head" + of, head.tool_set)]
-    if head.system:
-        names.append(link(key, b"system" + of, head.system_text))
-    return tuple(names)
-
-
-def _as_sent(dialect: Dialect, head: Head, mended: Mended) -> Head:
-    """The head as it goes out; the client's own if nothing in it was changed, so that sessions share it."""
-    names = [name for name in dialect.routes if name in head.routes or name in mended.fields]
-    routes = {name: mended.fields.get(name) or head.routes[name] for name in names}
-    model = canonical.decode(mended.fields["model"]) if "model" in mended.fields else head.model
-    if mended.tools is head.tools and mended.system is head.system and (model, routes) == (head.model, head.routes):
-        return head
-    return replace(head, model=str(model), tools=mended.tools, system=mended.system, routes=routes)
-
-
 def _reason(error: Exception) -> str:
     """What an event may tell of an error: our own message, of a foreign one only where it arose."""
     return f"{type(error).__name__}: {error}" if isinstance(error, StandfastError) else place(error)
+
+
+def _leave(arrival: Arrival, rules: Rules | None, before: Tip | None) -> Leave:
+    """All that may be done to one request. ``before``: the one that it continues."""
+    return Leave(
+        arrival.policy,
+        arrival.options,
+        arrival.pin_billing,
+        allowed_tools=rules is not None and rules.allowed_tools,
+        cold=rules is not None and before is not None and arrival.now - before.at > rules.life,
+    )
 
 
 def _carried(request: Request, place: Place | None, reference: Tip | None, arrival: Arrival) -> Carried | None:

@@ -85,7 +85,7 @@ class Evidence:
     """Whether a response came that should have told its usage."""
 
 
-def judge(seen: Evidence, bill: Bill | None = None, since: float | None = None) -> Verdict:
+def judge(seen: Evidence, bill: Bill | None = None) -> Verdict:
     """The verdict; see the module for whom it believes."""
     cached = seen.usage.cached_tokens if seen.usage and seen.usage.tells_cache else None
     expected = round(seen.outlook.expected.cached) if seen.outlook else None
@@ -104,7 +104,6 @@ def judge(seen: Evidence, bill: Bill | None = None, since: float | None = None) 
         lost_tokens=0 if hit else lost,
         attainable_tokens=could,
         fix=_fix(cause, repaired=repaired),
-        since=since,
         expected_tokens=expected,
         prompt_tokens=seen.usage.prompt_tokens if seen.usage else None,
         cached_tokens=cached,

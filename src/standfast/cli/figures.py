@@ -29,8 +29,7 @@ def providers(name: str | None, model: str, as_json: bool, config: Path | None) 
     from standfast.providers import listing
     from standfast.providers.catalogue import Catalogue
 
-    settings = _settings(config)
-    catalogue = Catalogue.load(settings.providers_file if settings.providers_file.name else None)
+    catalogue = Catalogue.load(settings_in(config).providers_file)
     chosen = [catalogue.provider(name)] if name else list(catalogue)
     if as_json:
         click.echo(json.dumps([listing.as_json(p, model) for p in chosen], indent=2, ensure_ascii=False))
@@ -48,7 +47,7 @@ def providers(name: str | None, model: str, as_json: bool, config: Path | None) 
 @CONFIG
 def bill(by: str, since: str, as_json: bool, config: Path | None) -> None:
     """What requests cost, what they would have cost, and to what the rest was lost."""
-    rows = totals(_settings(config).bills, by, since)
+    rows = totals(settings_in(config).bills, by, since)
     if as_json:
         click.echo(json.dumps([{by: row.group, **asdict(row)} for row in rows], indent=2, ensure_ascii=False))
         return
@@ -69,8 +68,8 @@ def _table(by: str, rows: list[Total]) -> Table:
             row.group,
             f"{row.requests:g}",
             f"{row.hits:g}",
-            _share(row.cached_tokens, row.prompt_tokens),
-            _share(row.cached_tokens, row.attainable_tokens),
+            share(row.cached_tokens, row.prompt_tokens),
+            share(row.cached_tokens, row.attainable_tokens),
             f"{row.lost_tokens:,.0f}",
             f"{row.paid:,.4g}",
             f"{row.without_cache:,.4g}",
@@ -80,9 +79,11 @@ def _table(by: str, rows: list[Total]) -> Table:
     return table
 
 
-def _share(part: float, whole: float) -> str:
+def share(part: float, whole: float) -> str:
+    """Of a whole, for people."""
     return f"{min(1.0, part / whole):.1%}" if whole else "–"
 
 
-def _settings(path: Path | None) -> config.Settings:
+def settings_in(path: Path | None) -> config.Settings:
+    """Settings of a command that takes no flags for them."""
     return config.load({}, path)

@@ -11,8 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from standfast import config
-from standfast.cli.figures import CONFIG
+from standfast.cli.figures import CONFIG, settings_in, share
 from standfast.policy import LOSSLESS, Leave, parse
 from standfast.prompt.causes import CAUSES
 
@@ -41,9 +40,8 @@ def whatif(log: Path, provider: str, policy: str, profile: str, as_json: bool, c
         leave = parse(policy)
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--policy") from None
-    settings = _settings(config)
-    facts = settings.providers_file if settings.providers_file.name else None
-    catalogue = Catalogue.load(facts, profile or settings.price_profile)
+    settings = settings_in(config)
+    catalogue = Catalogue.load(settings.providers_file, profile or settings.price_profile)
     catalogue.provider(provider)
     requests = load(log)
     raw = Replay(catalogue.rules, provider, RAW, Breakpoints.CLIENT).run(requests)
@@ -55,10 +53,6 @@ def whatif(log: Path, provider: str, policy: str, profile: str, as_json: bool, c
         _show(Console(), provider, leave, raw, ours)
 
 
-def _settings(path: Path | None) -> config.Settings:
-    return config.load({}, path)
-
-
 def _show(console: Console, provider: str, leave: Leave, raw: Outcome, ours: Outcome) -> None:
     table = Table("", "as it is", f"through Standfast ({leave})", title=f"simulated {provider}", box=None)
     for column in table.columns[1:]:
@@ -66,8 +60,8 @@ def _show(console: Console, provider: str, leave: Leave, raw: Outcome, ours: Out
     rows: list[tuple[str, str, str]] = [
         ("requests", f"{raw.requests:,}", f"{ours.requests:,}"),
         ("prompt tokens", f"{raw.prompt_tokens:,}", f"{ours.prompt_tokens:,}"),
-        ("hit", _share(raw.cached_tokens, raw.prompt_tokens), _share(ours.cached_tokens, ours.prompt_tokens)),
-        ("hit of attainable", _share(raw.cached_tokens, raw.attainable_tokens), _of(ours)),
+        ("hit", share(raw.cached_tokens, raw.prompt_tokens), share(ours.cached_tokens, ours.prompt_tokens)),
+        ("hit of attainable", share(raw.cached_tokens, raw.attainable_tokens), _of(ours)),
         ("full hits", f"{raw.full_hits:,}", f"{ours.full_hits:,}"),
     ]
     if raw.bill and ours.bill:
@@ -84,8 +78,4 @@ def _show(console: Console, provider: str, leave: Leave, raw: Outcome, ours: Out
 
 
 def _of(outcome: Outcome) -> str:
-    return _share(outcome.cached_tokens, outcome.attainable_tokens)
-
-
-def _share(part: int, whole: int) -> str:
-    return f"{min(1.0, part / whole):.1%}" if whole else "–"
+    return share(outcome.cached_tokens, outcome.attainable_tokens)

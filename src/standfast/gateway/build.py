@@ -58,9 +58,7 @@ def make_app(
         observe = all_of(observe, bills)
     ledger = open_ledger(settings)
     closing.callback(ledger.close)
-    catalogue = Catalogue.load(
-        settings.providers_file if settings.providers_file.name else None, settings.price_profile
-    )
+    catalogue = Catalogue.load(settings.providers_file, settings.price_profile)
     turns = Turns(
         ledger,
         budget_ms=settings.budget_ms,

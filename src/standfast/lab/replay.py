@@ -16,7 +16,6 @@ from typing import Any
 
 from blake3 import blake3
 
-from standfast.caching import bill_of
 from standfast.errors import ConfigError
 from standfast.lab.provider import Exchange, Provider
 from standfast.lab.reading import Refused
@@ -162,11 +161,10 @@ class Replay:
         total.prompt_tokens += served.total
         total.cached_tokens += served.cached
         total.written_tokens += sum(served.written.values())
-        if verdict is None or plan.outlook is None or usage is None:
+        if verdict is None or verdict.bill is None:
             return
         total.attainable_tokens += verdict.attainable_tokens
         total.full_hits += verdict.hit
         if not verdict.hit and verdict.cause:
             total.lost[verdict.cause] += verdict.lost_tokens
-        bill = bill_of(plan.outlook, usage, verdict.attainable_tokens)
-        total.bill = total.bill + bill if total.bill else bill
+        total.bill = total.bill + verdict.bill if total.bill else verdict.bill

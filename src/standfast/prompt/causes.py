@@ -83,5 +83,8 @@ _ROWS = (
     ("C1", "content changed", _R, "The text itself is another; nothing to repair."),
 )  # fmt: skip
 
+OF_MARKS = ("B1", "B2", "B6")
+"""Those that lie in where breakpoints stand."""
+
 CAUSES: dict[str, Cause] = {row[0]: Cause(*row) for row in _ROWS}
 """By id. C1 is no class of the taxonomy: it is what remains when none of them explains a change."""

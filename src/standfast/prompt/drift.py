@@ -44,6 +44,11 @@ def meaning(item: Item) -> bytes:
     return meanings([item])
 
 
+def keys(items: Iterable[Item]) -> list[bytes]:
+    """What a cache knows items by."""
+    return [item.key for item in items]
+
+
 def text_of(item: Item) -> str:
     """The plain text of an item."""
     return "\n".join(texts_of(item))
@@ -52,11 +57,6 @@ def text_of(item: Item) -> str:
 def texts_of(item: Item) -> list[str]:
     """The plain texts in an item."""
     return list(_texts(canonical.decode(item.wire)))
-
-
-def text_in(value: Json) -> str:
-    """The plain text of a block."""
-    return "\n".join(_texts(value))
 
 
 def _texts(value: Json) -> Iterable[str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from standfast.errors import Ambiguous
 from standfast.prompt import canonical
 from standfast.prompt.canonical import Json
-from standfast.prompt.dialects.base import MARKERS, Dialect, marked_places
+from standfast.prompt.dialects.base import MARKERS, Dialect, marked_places, put_marks, suffix_of, unmark
 from standfast.prompt.drift import meaning
 from standfast.prompt.items import Items
 from standfast.prompt.model import Item, Kind, Tier
@@ -40,9 +40,8 @@ def fitted(dialect: Dialect, old: Item, new: Item, items: Items, *, reshapes: bo
     elif reshapes and new.marked and isinstance(value, dict):
         value = _with_room(value, now)
     wanted = {position: {k: v for k, v in block.items() if k in MARKERS} for position, block in marked_places(now)}
+    unmark(value)
     for position, block in marked_places(value):
-        for name in MARKERS & block.keys():
-            del block[name]
         block.update(wanted.pop(position, {}))
     if any(wanted.values()):
         return new  # the old shape has no place for a marker that the client sets
@@ -86,26 +85,20 @@ def _marks(item: Item) -> Iterable[tuple[str, dict[str, Json]]]:
     if item.marked:
         for position, block in marked_places(canonical.decode(item.wire)):
             if found := {k: v for k, v in block.items() if k in MARKERS}:
-                yield (f".content[{position[1]}]" if position else ""), found
+                yield suffix_of(position), found
 
 
 def unmarked(item: Item) -> bytes:
     """An item without its markers, as JSON."""
     value = canonical.decode(item.wire)
-    for _, block in marked_places(value):
-        for name in MARKERS & block.keys():
-            del block[name]
+    unmark(value)
     return canonical.key_form(value)
 
 
 def _marked(dialect: Dialect, item: Item, wanted: Iterable[tuple[str, dict[str, Json]]], items: Items) -> Item:
     value = canonical.decode(unmarked(item))
     for suffix, marks in wanted:
-        if suffix == ".content" and isinstance(value["content"], str):
-            value["content"] = [{"type": dialect.text_part, "text": value["content"]}]
-        is_part = suffix.startswith(".content") and isinstance(value["content"], list)
-        place = value["content"][int(suffix[9:-1] or 0)] if is_part else value
-        place.update(marks)
+        value = put_marks(value, suffix, marks, dialect.text_part)
     return items.get(dialect, item.tier, canonical.key_form(value))
 
 

@@ -11,9 +11,9 @@ from standfast.prompt import canonical, isolate, window
 from standfast.prompt.drift import meaning
 from standfast.prompt.items import Items
 from standfast.prompt.mended import Carried, Mended
-from standfast.prompt.model import Sent, Tier, Tip, Unit
+from standfast.prompt.model import Sent, Tier, Tip
 from standfast.prompt.parted import Parted, answers, pieces
-from standfast.prompt.replay import Replay, item_path
+from standfast.prompt.replay import Replay, says_same
 from standfast.prompt.request import Request
 from standfast.prompt.restore import Means
 from standfast.prompt.rewritten import Rewritten
@@ -84,7 +84,7 @@ def _go_on(replay: Replay, reference: Tip, at: int) -> None:
             chained, answer = False, _without_thinking(replay, sent)
         if answer is None:  # reasoning that was an item of its own
             continue
-        if not chained and not _says_same(units[at], answer):
+        if not chained and not says_same(units[at].items, answer.items):
             break
         replay.send(replay.again(units[at], answer))
         at += 1
@@ -124,11 +124,3 @@ def _without_thinking(replay: Replay, sent: Sent) -> Sent | None:
     if value is None:
         return None
     return Sent((replay.items.get(dialect, Tier.MESSAGES, canonical.key_form(value)),), sent.links)
-
-
-def _says_same(unit: Unit, sent: Sent) -> bool:
-    """Equal meaning of one step, whatever came before it."""
-    return [meaning(item) for item in unit.items] == [meaning(item) for item in sent.items]
-
-
-__all__ = ["goes_on", "history_to_send", "item_path"]

@@ -29,8 +29,7 @@ def hunks(before: str, after: str) -> list[Hunk] | None:
     """
     old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
     left, right = ([line.rstrip("\r\n") for line in lines] for lines in (old, new))
-    head = _same(left, right)
-    tail = _same(left[head:][::-1], right[head:][::-1])
+    head, tail = edges(left, right)
     end, end_new = len(old) - tail, len(new) - tail
     if end - head + end_new - head > _MOST_LINES:
         return None
@@ -63,6 +62,12 @@ def one_by_one(after: str, found: Sequence[Hunk]) -> Iterator[str]:
     lines = after.splitlines()
     for hunk in found:
         yield "\n".join([*lines[: hunk.line], *hunk.old, *lines[hunk.line + len(hunk.new) :]])
+
+
+def edges(left: Sequence[str], right: Sequence[str]) -> tuple[int, int]:
+    """How many lines two rows have in common at their beginning, and how many of the rest at their end."""
+    head = _same(left, right)
+    return head, _same(left[head:][::-1], right[head:][::-1])
 
 
 def _same(left: Sequence[str], right: Sequence[str]) -> int:

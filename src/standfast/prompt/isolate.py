@@ -15,7 +15,7 @@ from standfast.prompt.dialects.base import MARKERS
 from standfast.prompt.hunks import Hunk, hunks
 from standfast.prompt.items import Items
 from standfast.prompt.mended import Mended
-from standfast.prompt.model import Item, Sent, Tier
+from standfast.prompt.model import SYSTEM_ROLES, Item, Sent, Tier
 from standfast.prompt.quoted import shown
 from standfast.prompt.request import Request
 
@@ -142,7 +142,7 @@ def _news_of_history(request: Request, mended: Mended) -> str:
     held = [
         (sent.items[0], unit.items[0])
         for unit, sent in zip(request.units, mended.sent, strict=True)
-        if sent.ours and sent.items and unit.items[0].role in ("system", "developer")
+        if sent.ours and sent.items and unit.items[0].role in SYSTEM_ROLES
     ]
     return news([old for old, _ in held], [new for _, new in held])
 

@@ -10,7 +10,7 @@ import msgspec
 from standfast.prompt import canonical
 from standfast.prompt.canonical import digest, key_form, meaning_form
 from standfast.prompt.dialects import DIALECTS
-from standfast.prompt.dialects.base import MARKERS, Described, Dialect, marked_places
+from standfast.prompt.dialects.base import MARKERS, Described, Dialect, is_marked
 from standfast.prompt.model import Item, Key, Kind, Meaning, Part, Tier
 from standfast.prompt.volatile import TOKEN_HINT, mask_any_token
 
@@ -25,9 +25,7 @@ def build(dialect: Dialect, tier: Tier, wire: bytes) -> Item:
         return _opaque(tier, wire)
     keyed = dialect.describe(tier, value)
     meant = keyed if by_value is value else dialect.describe(tier, by_value)
-    marked = any(hint in wire for hint in _MARKER_HINTS) and any(
-        not MARKERS.isdisjoint(block) for _, block in marked_places(value)
-    )
+    marked = any(hint in wire for hint in _MARKER_HINTS) and is_marked(value)
     return _digested(tier, wire, keyed, meant, marked)
 
 

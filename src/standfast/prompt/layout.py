@@ -16,13 +16,13 @@ import msgspec
 
 from standfast.prompt import canonical
 from standfast.prompt.canonical import Json
-from standfast.prompt.dialects.base import MARKERS, Dialect, marked_places
+from standfast.prompt.dialects.base import Dialect, is_marked, marked_places, put_marks, suffix_of
 from standfast.prompt.mended import Mended
-from standfast.prompt.model import Item, Kind, Part, Sent
+from standfast.prompt.model import SYSTEM_ROLES, Item, Kind, Part, Sent
 
 _UNMARKABLE = (Kind.THINKING, Kind.OTHER)
 _DEFERRED = b'"defer_loading"'
-_INPUT_ROLES = frozenset({"user", "system", "developer"})
+_INPUT_ROLES = frozenset((*SYSTEM_ROLES, "user"))
 
 
 class Layout(NamedTuple):
@@ -126,7 +126,7 @@ def marks_on(layout: Layout, field: str) -> dict[int, Json]:
 def _marks(value: Json, field: str) -> Iterable[tuple[str, Json]]:
     for position, block in marked_places(value):
         if block.get(field):
-            yield (f".content[{position[1]}]" if position else ""), block[field]
+            yield suffix_of(position), block[field]
 
 
 def _part_at(item: Item, suffix: str) -> int:
@@ -165,20 +165,8 @@ def _marked(item: Item, dialect: Dialect, field: str, places: Mapping[str, Json]
     before = canonical.key_form(value)
     for _, block in marked_places(value):
         block.pop(field, None)
-    for suffix, mark in places.items():
-        value = _put(value, suffix, dialect.text_part, field, mark)
+    for suffix, life in places.items():
+        value = put_marks(value, suffix, {field: life}, dialect.text_part)
     after = canonical.key_form(value)
-    still = bool(places) or any(MARKERS & block.keys() for _, block in marked_places(value))
+    still = bool(places) or is_marked(value)
     return item if after == before else msgspec.structs.replace(item, wire=after, marked=still)
-
-
-def _put(value: Json, suffix: str, text_part: str, field: str, mark: Json) -> Json:
-    if isinstance(value, str):  # a system prompt that is a text: a list of one block says the same
-        return [{"type": text_part, "text": value, field: mark}]
-    if suffix == ".content":
-        value["content"] = [{"type": text_part, "text": value["content"], field: mark}]
-    elif suffix.startswith(".content["):
-        value["content"][int(suffix[9:-1])][field] = mark
-    else:
-        value[field] = mark
-    return value

@@ -5,13 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from standfast.prompt.drift import text_of
-from standfast.prompt.fingerprint import system_text, tool_set
-from standfast.prompt.model import Head, Tip
+from standfast.prompt.fingerprint import link, system_text, tool_set
+from standfast.prompt.model import SYSTEM_ROLES, Head, Tip
 from standfast.prompt.request import Request
 from standfast.prompt.volatile import changed_span
 
 _ALIKE = 0.5
+_SAID_TO_IT = frozenset((*SYSTEM_ROLES, "user", ""))
 _KIN = 2  # likeness that makes two heads kin
+
+
+def head_names(key: bytes, request: Request) -> tuple[bytes, ...]:
+    """Names under which a request is found by its tools, and by its system prompt."""
+    head = request.head
+    of = f"\0{request.dialect.name}\0{len(head.system)}\0".encode()
+    names = [link(key, b"head" + of, head.tool_set)]
+    if head.system:
+        names.append(link(key, b"system" + of, head.system_text))
+    return tuple(names)
 
 
 def choose(request: Request, depth: int, tips: Sequence[Tip]) -> Tip | None:
@@ -33,7 +44,7 @@ def _shares_answer(request: Request, depth: int) -> bool:
         depth -= len(unit.links)
         if depth < 0:
             return False
-        if unit.items[0].role not in ("user", "system", "developer", ""):
+        if unit.items[0].role not in _SAID_TO_IT:
             return True
     return False
 

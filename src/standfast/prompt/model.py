@@ -26,6 +26,10 @@ Link = NewType("Link", bytes)
 """32-byte link of a fingerprint chain, keyed by tenant: names a whole head, not only the piece at its end."""
 
 
+SYSTEM_ROLES = ("system", "developer")
+"""Roles of messages that speak as the system prompt does."""
+
+
 class Tier(StrEnum):
     """Where in the render order a segment lies."""
 

@@ -17,7 +17,7 @@ from standfast.prompt.dialects.base import Dialect
 from standfast.prompt.drift import Drift, meaning, texts_of
 from standfast.prompt.fitting import unmarked
 from standfast.prompt.items import build
-from standfast.prompt.model import Item, Kind, Part, Tier
+from standfast.prompt.model import SYSTEM_ROLES, Item, Kind, Part, Tier
 
 _NOTE = re.compile(
     r"\W*\w*.{,60}(remov|omit|truncat|clear|prun|elid|compact|trim|snip|collaps|as above|…)", re.I | re.S
@@ -168,7 +168,7 @@ def is_marked_up(item: Item, part: Part) -> bool:
 def _replaced(before: Item, after: Item, a: Part, b: Part) -> str:
     if a.kind is Kind.MEDIA and b.kind in (Kind.MEDIA, Kind.TEXT):
         return "H8"
-    if before.role in ("system", "developer"):
+    if before.role in SYSTEM_ROLES:
         return volatile.cause_of_change(*("\n".join(texts_of(item)) for item in (before, after))) or "C1"
     if b.size < a.size and a.kind is b.kind:
         if a.kind is Kind.RESULT:

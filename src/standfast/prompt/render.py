@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
+from standfast.prompt import canonical
 from standfast.prompt.mended import Mended
-from standfast.prompt.model import Item
+from standfast.prompt.model import Head, Item
 from standfast.prompt.request import Range, Request, elements
 
 Edit = tuple[Range, bytes]
@@ -33,6 +35,17 @@ def render(request: Request, mended: Mended) -> bytes:
         position = end
     pieces.append(request.body[position:])
     return b"".join(pieces)
+
+
+def head_sent(request: Request, mended: Mended) -> Head:
+    """The head as it goes out; the client's own if nothing in it was changed, so that sessions share it."""
+    head = request.head
+    names = [name for name in request.dialect.routes if name in head.routes or name in mended.fields]
+    routes = {name: mended.fields.get(name) or head.routes[name] for name in names}
+    model = canonical.decode(mended.fields["model"]) if "model" in mended.fields else head.model
+    if mended.tools is head.tools and mended.system is head.system and (model, routes) == (head.model, head.routes):
+        return head
+    return replace(head, model=str(model), tools=mended.tools, system=mended.system, routes=routes)
 
 
 def _tools(request: Request, mended: Mended) -> list[Edit]:

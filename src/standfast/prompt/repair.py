@@ -11,13 +11,13 @@ from dataclasses import replace
 
 from standfast.policy import Leave, Policy
 from standfast.prompt.causes import Repair
-from standfast.prompt.drift import Drift, quotes, text_of
+from standfast.prompt.drift import Drift, keys, quotes, text_of
 from standfast.prompt.fitting import fitted_all
 from standfast.prompt.history import history_to_send
 from standfast.prompt.items import Items
 from standfast.prompt.lineage import likeness
 from standfast.prompt.mended import Carried, Firsts, Mended, untouched
-from standfast.prompt.model import Tier, Tip
+from standfast.prompt.model import SYSTEM_ROLES, Tier, Tip
 from standfast.prompt.params import compare_params, keep_routes
 from standfast.prompt.request import Request
 from standfast.prompt.system import system_to_send
@@ -44,7 +44,7 @@ def mend(
     result.tools = fitted_all(request.dialect, tools, request.head.tools, items)
     result.system = fitted_all(request.dialect, system, request.head.system, items)
     for tier, wanted, got in ((Tier.TOOLS, tools, result.tools), (Tier.SYSTEM, system, result.system)):
-        if [item.key for item in wanted] != [item.key for item in got]:  # a shape that has no place for a marker
+        if keys(wanted) != keys(got):  # a shape that has no place for a marker
             result.drifts = [replace(d, repaired=d.repaired and d.tier is not tier) for d in result.drifts]
     if reference is not None:
         compare_params(request, reference.head, leave, result, continues=continues)
@@ -75,7 +75,7 @@ def _side_request(request: Request, reference: Tip, result: Mended) -> None:
 
 def _hoisted(reference: Tip, result: Mended) -> None:
     """H11: what is new in the system prompt stood in the midst of the history before."""
-    inside = [i for sent in reference.sent for i in sent.items if i.role in ("system", "developer")]
+    inside = [i for sent in reference.sent for i in sent.items if i.role in SYSTEM_ROLES]
     texts = [text.encode() for item in inside if (text := text_of(item).strip())]
     for n, d in enumerate(result.drifts):
         if d.tier is Tier.SYSTEM and not d.repaired and any(t in d.after and t not in d.before for t in texts):

@@ -10,7 +10,7 @@ from standfast.policy import Leave, Option, Policy
 from standfast.prompt import isolate, naming, window
 from standfast.prompt.align import names
 from standfast.prompt.causes import CAUSES, Repair
-from standfast.prompt.drift import Drift, meaning
+from standfast.prompt.drift import Drift, keys, meaning
 from standfast.prompt.fingerprint import Calls
 from standfast.prompt.fitting import TWO_CALLS, fitted, in_place, renamed
 from standfast.prompt.items import Items
@@ -57,7 +57,7 @@ class Replay:
             return Sent(unit.items, unit.links)
         if sent.ours and not self._may_stay(sent):
             return self._let_go(unit, sent)
-        if not _says_same(unit.items, sent.items):
+        if not says_same(unit.items, sent.items):
             return self._kept(unit, sent, split=split)
         out = tuple(
             fitted(self.request.dialect, a, b, self.items, reshapes=True) for a, b in _matched(sent.items, unit)
@@ -113,16 +113,11 @@ class Replay:
         return Sent(out, unit.links)
 
 
-def _says_same(came: Sequence[Item], sent: Sequence[Item]) -> bool:
+def says_same(came: Sequence[Item], sent: Sequence[Item]) -> bool:
     """Whether items mean the same, parallel results in any order; else what was sent had been restored."""
     if [*map(meaning, came)] == [*map(meaning, sent)]:
         return True
     return sorted(*names([came], Calls({}))) == sorted(*names([sent], Calls({})))
-
-
-def keys(items: Sequence[Item]) -> list[bytes]:
-    """What a cache knows items by."""
-    return [item.key for item in items]
 
 
 def item_path(request: Request, index: int) -> str:

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from standfast.prompt import canonical, window
-from standfast.prompt.drift import Drift, meaning
+from standfast.prompt.drift import Drift, keys, meaning
 from standfast.prompt.fitting import in_place
-from standfast.prompt.model import Item, Kind, Part, Sent, Tier, Unit
+from standfast.prompt.model import SYSTEM_ROLES, Item, Kind, Part, Sent, Tier, Unit
 from standfast.prompt.naming import drifts
 from standfast.prompt.parted import Step, call_ids
-from standfast.prompt.replay import Replay, keys, learn_ids
+from standfast.prompt.replay import Replay, learn_ids
 from standfast.prompt.restore import OURS, Means, is_attached
 from standfast.prompt.story import Row, Story
-
-_LEADS = ("system", "developer")
 
 
 class Rewritten:
@@ -124,7 +122,7 @@ class Rewritten:
         self._seen.add(meaning(item))
         leads = any(meaning(item) == meaning(i) for i in self._replay.request.head.system)
         if not leads:  # else it is told with the system prompt
-            self._change("H11" if item.role in _LEADS else "C1", unit, item.wire, mends=False)
+            self._change("H11" if item.role in SYSTEM_ROLES else "C1", unit, item.wire, mends=False)
 
     def _added(self, step: Step) -> None:
         for unit in self._story.came(step):

@@ -11,13 +11,13 @@ from typing import NamedTuple
 from standfast.prompt import naming
 from standfast.prompt.align import align, order_of
 from standfast.prompt.drift import meaning
-from standfast.prompt.model import Item, Kind, Sent, Unit
+from standfast.prompt.model import SYSTEM_ROLES, Item, Kind, Sent, Unit
 from standfast.prompt.naming import Change
 from standfast.prompt.parted import Parted, Step
 from standfast.prompt.restore import is_attached
 
 _MOVED_LEAST = 24  # bytes of a part that is taken to have moved when it stands elsewhere
-_USERS = frozenset({"user", "tool", "system", "developer"})
+_USERS = frozenset((*SYSTEM_ROLES, "user", "tool"))
 
 
 class Row(NamedTuple):

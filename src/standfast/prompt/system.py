@@ -9,7 +9,7 @@ from difflib import SequenceMatcher
 from standfast.policy import Leave, Policy
 from standfast.prompt import canonical, isolate, volatile
 from standfast.prompt.causes import Repair
-from standfast.prompt.drift import Drift, meaning, text_of, texts_of
+from standfast.prompt.drift import Drift, keys, meaning, text_of, texts_of
 from standfast.prompt.mended import Firsts, Mended, settle
 from standfast.prompt.model import Item, Tier, Tip
 from standfast.prompt.request import Request
@@ -28,9 +28,9 @@ def system_to_send(
         first = tuple(
             item if alone[meaning(item)] > 1 or _is_kept(item, leave.pin_billing) else firsts.item(item) for item in new
         )
-        return new if [item.key for item in first] == [item.key for item in new] else first
+        return new if keys(first) == keys(new) else first
     old = reference.head.system
-    if [item.key for item in new] == [item.key for item in old]:
+    if keys(new) == keys(old):
         return new
     if permutation([meaning(item) for item in old], [meaning(item) for item in new]):
         moved = _blocks_moved(request, old, new)

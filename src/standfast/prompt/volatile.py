@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import AnyStr
 
-from standfast.prompt.hunks import hunks, one_by_one
+from standfast.prompt.hunks import edges, hunks, one_by_one
 from standfast.prompt.patterns import HINTS, PATTERNS
 
 BILLING_PREFIX = "x-anthropic-billing-header:"
@@ -181,10 +181,7 @@ def _cause_of_insertion(text: str, start: int, end: int) -> str | None:
 def _cause_by_hint(before: str, after: str) -> str | None:
     """What the changed lines, or the headings above them, speak of; None if they do not all speak of one thing."""
     old, new = before.splitlines(), after.splitlines()
-    head = next((i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
-    tail = 0
-    while tail < min(len(old), len(new)) - head and old[-1 - tail] == new[-1 - tail]:
-        tail += 1
+    head, tail = edges(old, new)
     causes = {_hint(lines, i) for lines in (old, new) for i in range(head, len(lines) - tail) if lines[i].strip()}
     return causes.pop() if len(causes) == 1 else None
 

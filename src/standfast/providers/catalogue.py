@@ -25,10 +25,10 @@ class Catalogue:
         self.rules = lru_cache(_MODELS)(self._rules)
 
     @classmethod
-    def load(cls, user: Path | None = None, profile: str = "") -> Catalogue:
-        """Ours, and the user's own facts behind them. Raises ConfigError."""
+    def load(cls, user: Path = Path(), profile: str = "") -> Catalogue:
+        """Ours, and behind them the facts of a user's own file, if one is named. Raises ConfigError."""
         known = {provider.id: provider for provider in shipped()}
-        for id, mine in own(user).items() if user is not None else ():
+        for id, mine in own(user).items() if user.name else ():
             ours = known.get(id)
             known[id] = replace(ours, hosts=ours.hosts + mine.hosts, facts=ours.facts + mine.facts) if ours else mine
         named = profiles()

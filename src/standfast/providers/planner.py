@@ -70,19 +70,18 @@ def plan(
     if rules.regime not in (Regime.MARKS, Regime.BOUNDARIES) or not rules.marker:
         return Marks(dict(blocks.marks), dict.fromkeys(blocks.marks, CLIENT))
     kept, dropped = _client(rules, blocks)
-    wanted = _wanted(rules, blocks, shared, [e.blocks for e in entries if e.until >= now and e.blocks <= shared])
+    held = max((e.blocks for e in entries if e.until >= now and e.blocks <= shared), default=0)
+    wanted = _wanted(rules, blocks, shared, held)
     budget = rules.most_marks - (blocks.automatic is not None)
     places, reasons = dict[int, str](), dict[int, str]()
     for block, reason in wanted:
-        if block in kept or not _is_covered(rules, blocks, block, reason, kept, blocks.automatic is not None):
+        if block in kept or not _is_covered(rules, blocks, block, reason, kept):
             reasons[block] = CLIENT if block in kept else reason
     ours = list(reasons)[:budget]
     room = budget - len(ours)
     surplus = [block for block in sorted(kept, reverse=True) if block not in ours]
     dropped += [(block, SURPLUS) for block in surplus[room:]]
-    life = _life(
-        rules, blocks, max((e.blocks for e in entries if e.until >= now and e.blocks <= shared), default=0), late
-    )
+    life = _life(rules, blocks, held, late)
     for block in sorted([*ours, *surplus[:room]]):
         places[block] = kept.get(block, life)
     _order_lives(rules, places)
@@ -114,11 +113,10 @@ def _client(rules: Rules, blocks: Blocks) -> tuple[dict[int, str], list[tuple[in
     return kept, dropped
 
 
-def _wanted(rules: Rules, blocks: Blocks, shared: int, live: Sequence[int]) -> list[tuple[int, str]]:
-    """Blocks to mark, most valuable first."""
+def _wanted(rules: Rules, blocks: Blocks, shared: int, before: int) -> list[tuple[int, str]]:
+    """Blocks to mark, most valuable first. ``before``: blocks that an entry holds already."""
     stable = _stable(blocks)
     tail = _last(blocks, 0, stable)
-    before = max(live, default=0)
     found = [
         (tail, TAIL),
         (_last(blocks, before, min(shared, stable)), SHARED),
@@ -147,10 +145,9 @@ def _last(blocks: Blocks, first: int, end: int) -> int | None:
     return next((block for block in range(end - 1, first - 1, -1) if block in blocks.markable), None)
 
 
-def _is_covered(
-    rules: Rules, blocks: Blocks, block: int, reason: str, kept: Mapping[int, str], automatic: bool
-) -> bool:
+def _is_covered(rules: Rules, blocks: Blocks, block: int, reason: str, kept: Mapping[int, str]) -> bool:
     """Whether a mark of the client's does the work of one that we would set."""
+    automatic = blocks.automatic is not None
     if reason is TAIL:
         return automatic
     if reason is PREVIOUS:

@@ -125,6 +125,34 @@ def marked_places(value: Json) -> list[tuple[Position, dict[str, Json]]]:
     return found
 
 
+def is_marked(value: Json) -> bool:
+    """Whether an element carries a marker."""
+    return any(not MARKERS.isdisjoint(block) for _, block in marked_places(value))
+
+
+def unmark(value: Json) -> None:
+    """Take every marker off an element, in place."""
+    for _, block in marked_places(value):
+        for name in MARKERS & block.keys():
+            del block[name]
+
+
+def suffix_of(position: Position) -> str:
+    """Suffix of the part of an element in which a marker stands; empty for the element itself."""
+    return f".content[{position[1]}]" if position else ""
+
+
+def put_marks(value: Json, suffix: str, marks: Mapping[str, Json], text_part: str) -> Json:
+    """An element with markers on the part at this suffix; a text that stands alone becomes a list of one for them."""
+    if isinstance(value, str):
+        return [{"type": text_part, "text": value, **marks}]
+    if suffix == ".content" and isinstance(value["content"], str):
+        value["content"] = [{"type": text_part, "text": value["content"]}]
+    in_list = suffix.startswith(".content") and isinstance(value["content"], list)
+    (value["content"][int(suffix[9:-1] or 0)] if in_list else value).update(marks)
+    return value
+
+
 def word(value: Json) -> str:
     """A name or type as text, whatever JSON stands in its place."""
     return value if isinstance(value, str) else "" if value is None else key_form(value).decode()

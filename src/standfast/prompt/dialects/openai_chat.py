@@ -21,7 +21,7 @@ from standfast.prompt.dialects.base import (
     whole,
     word,
 )
-from standfast.prompt.model import Kind, Tier
+from standfast.prompt.model import SYSTEM_ROLES, Kind, Tier
 
 _REASONING = ("reasoning_content", "reasoning", "reasoning_details")
 _KINDS = {"image_url": Kind.MEDIA, "input_audio": Kind.MEDIA, "file": Kind.MEDIA}
@@ -67,7 +67,7 @@ class OpenAIChat:
 
     def is_leading_system(self, value_role: str) -> bool:
         """System and developer messages."""
-        return value_role in ("system", "developer")
+        return value_role in SYSTEM_ROLES
 
     def rename(self, value: Json, ids: Mapping[str, str]) -> Json:
         """A message with call ids replaced."""
@@ -121,7 +121,7 @@ def _message(value: Mapping[str, Json]) -> Described:
     pieces = [_reasoning(value, name) for name in _REASONING if not is_empty(value.get(name))]
     call_pieces = [_call(call, i) for i, call in enumerate(calls if isinstance(calls, list) else ())]
     if not (pieces or call_pieces) or not _is_blank(content):
-        meaning = system_meaning if value.get("role") in ("system", "developer") else text_meaning
+        meaning = system_meaning if value.get("role") in SYSTEM_ROLES else text_meaning
         pieces += _parts("" if content is None else content, meaning)
     else:
         frame_key["#"] = content

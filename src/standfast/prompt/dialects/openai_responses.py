@@ -21,7 +21,7 @@ from standfast.prompt.dialects.base import (
     without_markers,
     word,
 )
-from standfast.prompt.model import Kind, Tier
+from standfast.prompt.model import SYSTEM_ROLES, Kind, Tier
 
 _TEXTS = frozenset({"input_text", "output_text", "text"})
 _MEDIA = frozenset({"input_image", "input_file", "input_audio"})
@@ -76,7 +76,7 @@ class OpenAIResponses:
 
     def is_leading_system(self, value_role: str) -> bool:
         """System and developer messages."""
-        return value_role in ("system", "developer")
+        return value_role in SYSTEM_ROLES
 
     def rename(self, value: Json, ids: Mapping[str, str]) -> Json:
         """An item with its call id replaced."""
@@ -120,7 +120,7 @@ def _message(value: Mapping[str, Json]) -> Described:
     frame = said(value, without=("content", "type", *_HOUSEKEEPING))
     frame_key: dict[str, Json] = {k: frame[k] for k in sorted(frame)}
     frame_key["#"] = "list" if isinstance(content, list) else "text"
-    meaning = system_meaning if value["role"] in ("system", "developer") else text_meaning
+    meaning = system_meaning if value["role"] in SYSTEM_ROLES else text_meaning
     return Described(word(value["role"]), frame, frame_key, _parts(content, meaning))
 
 

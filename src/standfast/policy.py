@@ -66,6 +66,8 @@ class Leave:
     """Whether a per-request billing block may be sent as it was first sent; false for an upstream that reads it."""
     allowed_tools: bool = False
     """Whether the upstream lets tool_choice restrict the tools that are declared."""
+    tool_changes: tuple[str, str] | None = None
+    """Header with which the upstream takes changes of the tools in the midst of a conversation; None: it takes none."""
     cold: bool = False
     """Whether the upstream's cache holds nothing of the session any more, so that a change costs nothing now."""
 

@@ -196,7 +196,7 @@ class Turns:
         diagnosis = Diagnosis(tuple(drifts), tokens, request.resumed > 0)
         follows = reference.id if reference else b""
         plan = Plan(arrival, body, request.head.model, _streams(request), diagnosis, tip, outlook, follows)
-        plan.headers = tuple(asked.headers)
+        plan.headers = (*asked.headers, *mended.headers)
         plan._request, plan._mended, plan._heads = request, mended, heads
         return plan
 
@@ -321,6 +321,7 @@ def _leave(arrival: Arrival, rules: Rules | None, before: Tip | None) -> Leave:
         arrival.options,
         arrival.pin_billing,
         allowed_tools=rules is not None and rules.allowed_tools,
+        tool_changes=rules.tool_changes if rules else None,
         cold=rules is not None and before is not None and arrival.now - before.at > rules.life,
     )
 

@@ -16,7 +16,7 @@ from standfast.prompt.canonical import digest
 from standfast.prompt.model import Head, Item, Kind, Link, Part, Unit
 from standfast.prompt.volatile import mask_token
 
-VERSION = 1
+VERSION = 2
 _ROOT = b"standfast/history/1\0"
 
 

@@ -18,8 +18,10 @@ TWO_CALLS = ""
 
 def fitted_all(dialect: Dialect, sent: tuple[Item, ...], came: tuple[Item, ...], items: Items) -> tuple[Item, ...]:
     """Tools or system items, fitted to the places that the client has for them."""
-    if sent is came or len(sent) != len(came):
+    if sent is came:
         return sent
+    if len(sent) != len(came):
+        return in_place(dialect, sent, came, items)
     out = tuple(fitted(dialect, a, b, items) for a, b in zip(sent, came, strict=True))
     return out if sorted(map(meaning, out)) == sorted(map(meaning, sent)) else came
 

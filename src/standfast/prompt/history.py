@@ -7,7 +7,7 @@ they part, the rests are aligned (``parted``), judged (``story``) and sent (``re
 from __future__ import annotations
 
 from standfast.policy import Leave, Option, Policy
-from standfast.prompt import canonical, isolate, window
+from standfast.prompt import canonical, isolate, offered, window
 from standfast.prompt.drift import meaning
 from standfast.prompt.items import Items
 from standfast.prompt.mended import Carried, Mended
@@ -96,7 +96,7 @@ def _go_on(replay: Replay, reference: Tip, at: int) -> None:
 def _part(replay: Replay, reference: Tip, at: int, *, continues: bool) -> None:
     """From where the histories part on."""
     request, units = replay.request, replay.request.units[at:]
-    old = pieces(reference.sent[at:])
+    old = pieces(offered.without_changes(reference.sent[at:]))
     produced = answers(reference.produced, units, [_without_thinking(replay, sent) for sent in reference.produced])
     parted = Parted([*old, *produced], units, len(old), reference.sent[:at], request.units[:at])
     is_one = continues or parted.is_kin()

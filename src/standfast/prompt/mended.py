@@ -43,6 +43,10 @@ class Mended:
     """Top-level fields that go out with another value than the client gave, or that it did not give."""
     ids: dict[str, str] = field(default_factory=dict)
     """Call ids of this client → ids that were sent first."""
+    offers: tuple[Item, ...] | None = None
+    """The tools that the client declares, where the conversation says so and the list goes out as it first did."""
+    headers: list[tuple[str, str]] = field(default_factory=list)
+    """Headers without which what goes out is not understood."""
 
 
 @dataclass(frozen=True, slots=True)

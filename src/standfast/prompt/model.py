@@ -31,7 +31,7 @@ SYSTEM_ROLES = ("system", "developer")
 
 
 class Tier(StrEnum):
-    """Where in the render order a segment lies."""
+    """Where in the render order a segment lies; listed in that order."""
 
     MODEL = "model"
     TOOLS = "tools"

@@ -30,14 +30,14 @@ def compare_params(request: Request, old: Head, leave: Leave, result: Mended, *,
 
 def keep_routes(request: Request, old: Head, result: Mended) -> None:
     """Keep the session on the key it was first sent with (I1); note that its salt is another one (I2)."""
-    new = request.head
     if not result.shared:
         return
-    for name, value in old.routes.items():
-        if name not in new.routes or new.routes[name] == value:
+    for name in request.dialect.routes:
+        before, after = old.routes.get(name, b""), request.head.routes.get(name, b"")
+        if before == after:
             continue
-        is_salt = name in request.dialect.salts
-        found = Drift("I2" if is_salt else "I1", name, Tier.ROUTE, value, new.routes[name])
-        settle(result.drifts, [found], repaired=not is_salt)
-        if not is_salt:
-            result.fields[name] = value
+        if name in request.dialect.salts:
+            result.drifts.append(Drift("I2", name, Tier.ROUTE, before, after))
+        elif before and after:
+            result.drifts.append(Drift("I1", name, Tier.ROUTE, before, after, repaired=True))
+            result.fields[name] = before

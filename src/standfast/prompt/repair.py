@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from standfast.policy import Leave, Policy
+from standfast.prompt import offered
 from standfast.prompt.causes import Repair
 from standfast.prompt.drift import Drift, keys, quotes, text_of
 from standfast.prompt.fitting import fitted_all
@@ -22,6 +23,8 @@ from standfast.prompt.params import compare_params, keep_routes
 from standfast.prompt.request import Request
 from standfast.prompt.system import system_to_send
 from standfast.prompt.tools import tools_to_send
+
+_ORDER = {tier: i for i, tier in enumerate(Tier)}
 
 
 def mend(
@@ -49,11 +52,13 @@ def mend(
     if reference is not None:
         compare_params(request, reference.head, leave, result, continues=continues)
         history_to_send(request, reference, leave, items, result, carried, continues=continues)
+        offered.tell(request, leave, items, result)
         keep_routes(request, reference.head, result)
         _hoisted(reference, result)
         _side_request(request, reference, result)
     else:
         result.sent = untouched(request).sent
+    result.drifts.sort(key=lambda drift: _ORDER[drift.tier])
     if leave.policy is Policy.OBSERVE:
         return replace(
             untouched(request), drifts=[replace(d, repaired=False) for d in result.drifts], shared=result.shared

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from standfast.errors import Ambiguous
 from standfast.policy import Leave, Option, Policy
-from standfast.prompt import isolate, naming, window
+from standfast.prompt import isolate, naming, offered, window
 from standfast.prompt.align import names
 from standfast.prompt.causes import CAUSES, Repair
 from standfast.prompt.drift import Drift, keys, meaning
@@ -74,6 +74,8 @@ class Replay:
 
         What ``isolate`` tells is not said under another policy: it speaks of a system prompt that was frozen.
         """
+        if offered.tells(sent):
+            return self.result.offers is not None and (self.leave.policy is Policy.ISOLATE or not isolate.tells(sent))
         if self.leave.policy is Policy.ISOLATE:
             return self.holds or Option.WINDOW not in self.leave.options or isolate.tells(sent)
         return self.holds and not isolate.tells(sent)

@@ -2,47 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from standfast.policy import Leave, Option
-from standfast.prompt import canonical, volatile
+from standfast.prompt import canonical, offered, volatile
+from standfast.prompt.canonical import Json
+from standfast.prompt.dialects.base import without_markers
 from standfast.prompt.drift import Drift, first_difference, meaning
 from standfast.prompt.fingerprint import system_text
 from standfast.prompt.mended import Firsts, Mended, settle
 from standfast.prompt.model import Head, Item, Tier
+from standfast.prompt.replay import keys
 from standfast.prompt.request import Request
+
+_ID = re.compile(r"\S*[\d/\\_@=#%]\S*")
+_Named = Mapping[tuple[str, int], Item]
+"""Tools by name, in their order; the second one of a name is another tool."""
 
 
 def tools_to_send(
     request: Request, old: Head | None, leave: Leave, result: Mended, firsts: Firsts, *, continues: bool
 ) -> tuple[Item, ...]:
     """The tools in the order and the bytes in which they go out. ``continues``: old is of the same session."""
-    new = request.head.tools
-    continues = continues or old is None or not _same_system(request.head, old)
-    if old is None or not old.tools:
-        if old is not None and new:
-            settle(result.drifts, [_came_or_went((), new, continues=continues)], repaired=False)
-        sent = tuple(firsts.item(tool) for tool in firsts.order(new))
-        if [tool.key for tool in sent] == [tool.key for tool in new]:
-            return new
-        settle(result.drifts, tools_form(sent, new), repaired=True)
-        return sent
-    if [tool.key for tool in new] == [tool.key for tool in old.tools]:
+    new, before = request.head.tools, old.tools if old else ()
+    if keys(new) == keys(before):
+        offered.may_tell(request, before, new, (), leave, result)
         return new
-    if sorted(map(meaning, new)) == sorted(map(meaning, old.tools)):
-        settle(result.drifts, tools_form(old.tools, new), repaired=True)
-        return old.tools
-    known = {tool.role: tool for tool in old.tools}
-    ordered = new if _same_order(new, old.tools) else _in_known_order(new, old.tools)
-    sent = tuple(_form(i, tool, known.get(tool.role), leave, firsts, result) for i, tool in enumerate(ordered))
-    settle(result.drifts, _order_and_form(old.tools, new, known), repaired=True)
-    if {tool.role for tool in new} != known.keys():
-        found = _came_or_went(old.tools, sent, continues=continues)
-        together = _together(request, old.tools, sent, leave, result)
-        mended = together is not None and [t.key for t in together] == [t.key for t in old.tools]
-        settle(result.drifts, [found], repaired=mended)
-        return together or sent
-    return sent
+    continues = continues or old is None or not _same_system(request.head, old)
+    if not before:
+        if old is not None:
+            settle(result.drifts, [_came_or_went({}, _named(new), continues=continues)], repaired=False)
+        return _as_first_sent(new, firsts, result)
+    if sorted(map(meaning, new)) == sorted(map(meaning, before)):
+        settle(result.drifts, tools_form(before, new), repaired=True)
+        offered.may_tell(request, before, before, (), leave, result)
+        return before
+    known, named = _named(before), _named(new)
+    drifts, kept = _order(known, named), dict[tuple[str, int], Item]()
+    for i, (name, tool) in enumerate(named.items()):
+        first = known.get(name) or firsts.item(tool)
+        told = _changes(i, first, tool, leave)
+        kept[name] = first if all(drift.repaired for drift in told) else tool
+        drifts += told
+    if known.keys() != named.keys():
+        drifts.append(_came_or_went(known, named, continues=continues))
+    order = [*(n for n in known if n in kept), *(n for n in kept if n not in known)]
+    sent = tuple(kept[name] for name in order)
+    if offered.may_tell(request, before, sent, drifts, leave, result):
+        out = before
+    else:
+        out = _together(request, known, kept, leave, result) or sent
+    result.drifts += [replace(d, repaired=d.repaired or keys(out) == keys(before)) for d in drifts]
+    return out
 
 
 def _same_system(new: Head, old: Head) -> bool:
@@ -50,22 +64,25 @@ def _same_system(new: Head, old: Head) -> bool:
     return new.system_text == (old.system_text or system_text(old.system))
 
 
-def _form(i: int, tool: Item, old: Item | None, leave: Leave, firsts: Firsts, result: Mended) -> Item:
-    """One tool as it goes out; names it if its definition is another than it was."""
-    if old is None:
-        return firsts.item(tool)
-    if meaning(tool) == meaning(old):
-        return old
-    path, left, right = first_difference(canonical.decode(old.wire), canonical.decode(tool.wire))
-    cause = _cause_of_change(path, left, right)
-    pinned = cause == "T3" and path.endswith("description") and Option.PIN in leave.options
-    settle(result.drifts, [Drift(cause, f"tools[{i}]{path}", Tier.TOOLS, old.wire, tool.wire)], repaired=pinned)
-    return old if pinned else tool
+def _as_first_sent(new: tuple[Item, ...], firsts: Firsts, result: Mended) -> tuple[Item, ...]:
+    """Tools that no reference has, in the order and the bytes in which this set was first sent."""
+    sent = tuple(firsts.item(tool) for tool in firsts.order(new))
+    if keys(sent) == keys(new):
+        return new
+    settle(result.drifts, tools_form(sent, new), repaired=True)
+    return sent
 
 
-def _together(
-    request: Request, old: Sequence[Item], sent: Sequence[Item], leave: Leave, result: Mended
-) -> tuple[Item, ...] | None:
+def _named(tools: Iterable[Item]) -> dict[tuple[str, int], Item]:
+    seen = Counter[str]()
+    named = {}
+    for tool in tools:
+        named[tool.role, seen[tool.role]] = tool
+        seen[tool.role] += 1
+    return named
+
+
+def _together(request: Request, known: _Named, kept: _Named, leave: Leave, result: Mended) -> tuple[Item, ...] | None:
     """All tools that were declared before, and the new ones behind; those that may be called are told apart.
 
     None if that is not allowed, or if the upstream has no way to tell them apart: a call of a tool that the client
@@ -73,52 +90,41 @@ def _together(
     """
     if Option.TOOLS not in leave.options or not leave.allowed_tools:
         return None
-    mine = {tool.role: tool for tool in sent}
-    whole = tuple(mine.get(tool.role, tool) for tool in old) + tuple(
-        tool for tool in sent if tool.role not in {t.role for t in old}
-    )
+    whole = {**known, **kept}
     where = request.fields.get("tool_choice")
-    choice = canonical.decode(request.body[slice(*where)]) if where else "auto"
-    if len(whole) > len(sent):
-        allowed = request.dialect.allowing(choice, [canonical.decode(tool.wire) for tool in sent])
+    choice = canonical.decode(request.body[slice(*where)]) if where else None
+    if len(whole) > len(kept):
+        withheld = {role for role, _ in whole.keys() - kept.keys()}
+        if withheld & {"", *(role for role, _ in kept)}:  # no name tells them apart
+            return None
+        allowed = request.dialect.allowing(choice, [canonical.decode(tool.wire) for tool in kept.values()])
         if allowed is None:
             return None
         if allowed != choice:
             result.fields["tool_choice"] = canonical.key_form(allowed)
-    return whole
+    return tuple(whole.values())
 
 
-def _same_order(tools: Sequence[Item], old: Sequence[Item]) -> bool:
-    """Whether the tools that both lists name stand in one order, so that there is nothing to put right."""
-    names, known = [tool.role for tool in tools], [tool.role for tool in old]
-    return [n for n in names if n in known] == [n for n in known if n in names]
-
-
-def _in_known_order(tools: Sequence[Item], old: Sequence[Item]) -> tuple[Item, ...]:
-    """Known tools in their old order, new ones last."""
-    place = {tool.role: i for i, tool in enumerate(old)}
-    return tuple(sorted(tools, key=lambda tool: place.get(tool.role, len(old))))
-
-
-def _order_and_form(old: Sequence[Item], new: Sequence[Item], known: Mapping[str, Item]) -> list[Drift]:
-    """Of a set of tools that is another one now: those that stand elsewhere (T1), those in other bytes (T2)."""
-    drifts = []
-    if not _same_order(new, old):
-        names = [tool.role for tool in old if any(t.role == tool.role for t in new)]
-        common = [(i, tool) for i, tool in enumerate(new) if tool.role in known]
-        i, tool = next((i, t) for (i, t), name in zip(common, names, strict=True) if t.role != name)
-        before = known[names[[t for _, t in common].index(tool)]]
-        drifts.append(Drift("T1", f"tools[{i}]{_name_path(tool)}", Tier.TOOLS, before.wire, tool.wire))
-    return drifts + _forms(new, {meaning(tool): tool for tool in old})
+def _order(known: _Named, named: _Named) -> list[Drift]:
+    """The first of the tools in both lists that stands elsewhere (T1)."""
+    common = [name for name in known if name in named]
+    places = [(i, name) for i, name in enumerate(named) if name in known]
+    for (i, name), wanted in zip(places, common, strict=True):
+        if name != wanted:
+            tool = named[name]
+            return [Drift("T1", f"tools[{i}]{_name_path(tool)}", Tier.TOOLS, known[wanted].wire, tool.wire, True)]
+    return []
 
 
 def tools_form(before: Sequence[Item], after: Sequence[Item]) -> list[Drift]:
     """The same set of tools, in another order (T1) or other bytes (T2) or both."""
     drifts = []
-    if [meaning(tool) for tool in before] != [meaning(tool) for tool in after]:
-        i = _first(before, after, lambda a, b: meaning(a) != meaning(b))
-        drifts.append(Drift("T1", f"tools[{i}]{_name_path(after[i])}", Tier.TOOLS, before[i].wire, after[i].wire))
-    return drifts + _forms(after, {meaning(tool): tool for tool in before})
+    for i, (old, new) in enumerate(zip(before, after, strict=True)):
+        if meaning(old) != meaning(new):
+            drifts.append(Drift("T1", f"tools[{i}]{_name_path(new)}", Tier.TOOLS, old.wire, new.wire))
+            break
+    known = {meaning(tool): tool for tool in before}
+    return drifts + [d for i, tool in enumerate(after) for d in _forms(i, known[meaning(tool)], tool)]
 
 
 def _name_path(tool: Item) -> str:
@@ -126,42 +132,87 @@ def _name_path(tool: Item) -> str:
     return ".function.name" if isinstance(value, dict) and "function" in value else ".name"
 
 
-def _forms(after: Sequence[Item], known: Mapping[bytes, Item]) -> list[Drift]:
-    """Tools of equal meaning in other bytes (T2)."""
-    drifts = []
-    for i, tool in enumerate(after):
-        old = known.get(meaning(tool))
-        if old is not None and old.key != tool.key:
-            path, _, _ = first_difference(canonical.decode(old.wire), canonical.decode(tool.wire))
-            drifts.append(Drift("T2", f"tools[{i}]{path}", Tier.TOOLS, old.wire, tool.wire))
-    return drifts
+def _changes(i: int, old: Item, new: Item, leave: Leave) -> list[Drift]:
+    """All that a tool's definition says otherwise: each cause once, where it is first met."""
+    if meaning(old) == meaning(new):
+        return _forms(i, old, new)
+    found: dict[str, str] = {}
+    pinned = Option.PIN in leave.options and leave.policy.repairs
+    for path, left, right in _differences(_said(old), _said(new)):
+        cause = _cause_of_change(path, left, right)
+        pinned = pinned and cause == "T3" and _describes(path)
+        found.setdefault(cause, path)
+    if not found:  # a text that names a key twice: no two readers agree on it
+        found, pinned = {"C1": ""}, False
+    return [Drift(cause, f"tools[{i}]{path}", Tier.TOOLS, old.wire, new.wire, pinned) for cause, path in found.items()]
 
 
-def _came_or_went(before: Sequence[Item], after: Sequence[Item], *, continues: bool) -> Drift:
-    """A tool was added or removed: in mid-session (T4), or in another kind of run (T5). ``after`` is in sent order."""
-    i = _first(before, after, lambda a, b: a.role != b.role)
-    old, new = (tools[i].wire if i < len(tools) else b"" for tools in (before, after))
-    names, known = {tool.role for tool in after}, {tool.role for tool in before}
-    is_run = not continues and (names < known or known < names)
-    return Drift("T5" if is_run else "T4", f"tools[{i}]", Tier.TOOLS, old, new)
+def _forms(i: int, old: Item, new: Item) -> list[Drift]:
+    """A tool of equal meaning in other bytes (T2)."""
+    if old.key == new.key:
+        return []
+    path, _, _ = first_difference(_said(old), _said(new))
+    return [Drift("T2", f"tools[{i}]{path}", Tier.TOOLS, old.wire, new.wire, True)]
 
 
-def _cause_of_change(path: str, left: canonical.Json, right: canonical.Json) -> str:
+def _said(tool: Item) -> Json:
+    value = canonical.decode(tool.wire)
+    return without_markers(value) if isinstance(value, dict) else value
+
+
+def _differences(old: Json, new: Json, path: str = "") -> Iterator[tuple[str, Json, Json]]:
+    """Where two definitions differ by value, in any order of keys: path, and both values."""
+    if _value(old) == _value(new):
+        return
+    if isinstance(old, dict) and isinstance(new, dict):
+        if old.keys() != new.keys():
+            yield path, old, new
+        for name in old:
+            if name in new:
+                yield from _differences(old[name], new[name], f"{path}.{name}")
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for n, pair in enumerate(zip(old, new, strict=True)):
+            yield from _differences(*pair, f"{path}[{n}]")
+    else:
+        yield path, old, new
+
+
+def _value(value: Json) -> bytes:
+    return canonical.meaning_form(canonical.decode_values(canonical.key_form(value)))
+
+
+def _came_or_went(known: _Named, named: _Named, *, continues: bool) -> Drift:
+    """A tool was added or removed: in mid-session (T4), or in another kind of run (T5)."""
+    gone = [(i, tool.wire) for i, (name, tool) in enumerate(known.items()) if name not in named]
+    came = [(i, tool.wire) for i, (name, tool) in enumerate(named.items()) if name not in known]
+    old, new = (tools[0][1] if tools else b"" for tools in (gone, came))
+    return Drift("T4" if continues else "T5", f"tools[{min(gone + came)[0]}]", Tier.TOOLS, old, new)
+
+
+def _cause_of_change(path: str, before: Json, after: Json) -> str:
     """Why a definition is another one: volatile text in it (T3), or its content (C1)."""
-    if not (isinstance(left, str) and isinstance(right, str)):
+    if not (isinstance(before, str) and isinstance(after, str)):
         return "C1"
-    is_id = path.endswith("description") and _one_word(left, right)
-    return "T3" if is_id or volatile.looks_volatile(left, right) else "C1"
+    is_id = _describes(path) and _one_id(before, after)
+    return "T3" if is_id or volatile.looks_volatile(before, after) else "C1"
 
 
-def _one_word(before: str, after: str) -> bool:
-    """Whether two texts differ within one word."""
-    start, end_before, end_after = volatile.changed_span(before, after)
-    return not any(c.isspace() for c in before[start:end_before] + after[start:end_after])
+def _describes(path: str) -> bool:
+    """Whether a path is of a description that the model reads, of the tool or of an argument."""
+    return path.endswith(".description")
 
 
-def _first(before: Sequence[Item], after: Sequence[Item], differ: Callable[[Item, Item], bool]) -> int:
-    for i, (a, b) in enumerate(zip(before, after, strict=False)):
-        if differ(a, b):
-            return i
-    return min(len(before), len(after))
+def _one_id(before: str, after: str) -> bool:
+    """Whether two texts differ within one word, which is an id, a path or a number before or after it changed."""
+    start, *ends = volatile.changed_span(before, after)
+    words = [_word_at(text, start, end) for text, end in zip((before, after), ends, strict=True)]
+    return all(len(word.split()) == 1 for word in words) and any(map(_ID.fullmatch, words))
+
+
+def _word_at(text: str, start: int, end: int) -> str:
+    """What changed, with the rest of the words at its ends."""
+    while start and not text[start - 1].isspace():
+        start -= 1
+    while end < len(text) and not text[end].isspace():
+        end += 1
+    return text[start:end]

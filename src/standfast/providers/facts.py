@@ -75,6 +75,7 @@ FACTS: dict[str, Kind] = {
     "key_header": Kind("text", "header that does"),
     "key_rate": Kind("number", "requests a minute that one key bears"),
     "allowed_tools": Kind("truth", "whether tool_choice can restrict the tools without touching the cached list"),
+    "tool_changes": Kind("pair", "header with which tools may be added and withdrawn in the midst of a conversation"),
     "diagnostics": Kind("text", "body field that asks for the provider's own diagnosis"),
     "diagnostics_first": Kind("truth", "whether the first request must ask too, naming none before it"),
     "diagnostics_header": Kind("pair", "header that this needs"),

@@ -76,6 +76,8 @@ class Rules:
     """Requests a minute that one key bears; 0: no limit known."""
     allowed_tools: bool = False
     """Whether tool_choice can restrict the tools without touching the cached list."""
+    tool_changes: tuple[str, str] | None = None
+    """Header with which tools may be added and withdrawn in the midst of a conversation; None: they may not."""
     diagnostics: str = ""
     """Field of the body that asks for the provider's own diagnosis; empty if it gives none."""
     diagnostics_first: bool = False

@@ -13,12 +13,18 @@ from blake3 import blake3
 Json = Any
 MARKERS = ("cache_control", "prompt_cache_breakpoint")
 PARAMETERS = {
-    "anthropic": "speed thinking tool_choice output_config output_format effort mcp_servers",
-    "openai_chat": "response_format reasoning_effort reasoning verbosity functions chat_template chat_template_kwargs "
-    "thinking tool_choice",
-    "openai_responses": "prompt text.format text.verbosity reasoning.effort tool_choice",
+    "anthropic": "mcp_servers speed output_config.format output_format container.skills thinking tool_choice "
+    "output_config.effort output_config.task_budget effort",
+    "openai_chat": "service_tier response_format reasoning_effort reasoning verbosity functions web_search_options "
+    "documents chat_template chat_template_kwargs thinking tool_choice",
+    "openai_responses": "prompt service_tier text.format text.verbosity reasoning.effort tool_choice",
 }
-DEFAULTS = {"anthropic": b'{"type":"auto"}', "openai_chat": b'"auto"', "openai_responses": b'"auto"'}
+_OPENAI = {"service_tier": b'"auto"', "tool_choice": b'"auto"'}
+DEFAULTS = {
+    "anthropic": {"speed": b'"standard"', "thinking": b'{"type":"disabled"}', "tool_choice": b'{"type":"auto"}'},
+    "openai_chat": {"response_format": b'{"type":"text"}', **_OPENAI},
+    "openai_responses": {"text.format": b'{"type":"text"}', **_OPENAI},
+}
 BILLING = "x-anthropic-billing-header:"
 
 
@@ -98,7 +104,8 @@ Item = tuple[str, Json, list[Part]]
 
 
 def tool(dialect: str, value: dict[str, Json]) -> Item:
-    name = (value["function"] if dialect == "openai_chat" else value).get("name") or value.get("type")
+    names = (value.get("function") or value.get("custom") or value) if dialect == "openai_chat" else value
+    name = names.get("name") or value.get("server_label") or value.get("type")
     return str(name), None, [("other", unmarked(value), None)]
 
 
@@ -268,7 +275,7 @@ def fingerprint(tenant: bytes, upstream: str, dialect: str, body: bytes) -> tupl
         keyed(key, b"parameters\0" + _parameters(value, dialect)),
         links[-1],
     ]  # fmt: skip
-    record = b"\x08\x01" + b"".join(
+    record = b"\x08\x02" + b"".join(
         bytes([n << 3 | 2]) + _varint(len(data)) + data for n, data in enumerate(fields, 2) if data
     )
     return record + (b"\x48" + _varint(len(links) - 1) if len(links) > 1 else b""), links[1:]
@@ -281,9 +288,13 @@ def _parameters(value: dict[str, Json], dialect: str) -> bytes:
         for name in path.split("."):
             found = found.get(name) if isinstance(found, dict) else None
         written = form(found).encode()
-        if found is not None and not (path == "tool_choice" and written == DEFAULTS[dialect]):
+        if found is not None and not _is_free(found, dialect) and written != DEFAULTS[dialect].get(path):
             entries += b"".join(len(b).to_bytes(4, "big") + b for b in (path.encode(), written))
     return entries
+
+
+def _is_free(choice: Json, dialect: str) -> bool:
+    return dialect != "anthropic" and isinstance(choice, dict) and choice.get("type") == "allowed_tools"
 
 
 def _varint(n: int) -> bytes:

@@ -49,7 +49,7 @@ def test_the_page_alone_is_enough_to_write_it_again(dialect: str) -> None:
 def test_the_record_reads_as_the_proto_says() -> None:
     vector = VECTORS[0]
     message = pb.RequestFingerprint.FromString(bytes.fromhex(vector["fingerprint"]))
-    assert (message.version, message.dialect, message.segments) == (1, vector["dialect"], len(vector["links"]))
+    assert (message.version, message.dialect, message.segments) == (2, vector["dialect"], len(vector["links"]))
     assert message.history.hex() == vector["links"][-1]
 
 

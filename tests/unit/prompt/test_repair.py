@@ -165,7 +165,7 @@ def test_new_tools_go_last_and_known_ones_keep_order_and_bytes() -> None:
     plan = session.send(anthropic([Q, *MORE], PROSE, tools=[tool("c"), shuffled, tool("a")]))
     assert [t["name"] for t in sent(plan)["tools"]] == ["a", "b", "c"]
     found = {d.cause: (d.path, d.repaired) for d in plan.diagnosis.drifts}
-    assert found["T4"] == ("tools[2]", False)
+    assert found["T4"] == ("tools[0]", False)
     assert found["T1"] == ("tools[1].name", True)
 
 

@@ -40,14 +40,19 @@ class Anthropic:
     history = "messages"
     system = "system"
     tools = "tools"
+    # By the API's pages on prompt caching (speed, thinking, tool_choice, effort), structured outputs (a format is told
+    # in a system prompt of their own) and skills (rendered into the system prompt), read 2026-12-01.
     params: tuple[Param, ...] = (
-        Param("speed", Tier.SYSTEM),
+        Param("mcp_servers", Tier.TOOLS),
+        Param("speed", Tier.SYSTEM, b'"standard"'),
+        Param("output_config.format", Tier.SYSTEM),
+        Param("output_format", Tier.SYSTEM),
+        Param("container.skills", Tier.SYSTEM),
         Param("thinking", Tier.PARAMS, b'{"type":"disabled"}'),
         Param("tool_choice", Tier.PARAMS, b'{"type":"auto"}'),
-        Param("output_config", Tier.PARAMS),
-        Param("output_format", Tier.PARAMS),
+        Param("output_config.effort", Tier.PARAMS),
+        Param("output_config.task_budget", Tier.PARAMS),
         Param("effort", Tier.PARAMS),
-        Param("mcp_servers", Tier.TOOLS),
     )
     routes: tuple[str, ...] = ("cache_salt",)
     salts: tuple[str, ...] = ("cache_salt",)

@@ -34,12 +34,17 @@ class OpenAIChat:
     history = "messages"
     system = ""
     tools = "tools"
+    # By OpenAI's pages on prompt caching and its diagnostics (service tier, effort, verbosity, format) and by what chat
+    # templates are given (functions, documents, template and its arguments), read 2026-12-01.
     params: tuple[Param, ...] = (
-        Param("response_format", Tier.TOOLS),
+        Param("service_tier", Tier.TOOLS, b'"auto"'),
+        Param("response_format", Tier.TOOLS, b'{"type":"text"}'),
         Param("reasoning_effort", Tier.TOOLS),
         Param("reasoning", Tier.TOOLS),
         Param("verbosity", Tier.TOOLS),
         Param("functions", Tier.TOOLS),
+        Param("web_search_options", Tier.TOOLS),
+        Param("documents", Tier.TOOLS),
         Param("chat_template", Tier.TOOLS),
         Param("chat_template_kwargs", Tier.TOOLS),
         Param("thinking", Tier.PARAMS),
@@ -61,8 +66,8 @@ class OpenAIChat:
         if not isinstance(value, dict):
             return whole("", value)
         if tier is Tier.TOOLS:
-            function = value.get("function")
-            return whole(word((function if isinstance(function, dict) else value).get("name", "")), value)
+            kinds = (value[kind] for kind in ("function", "custom") if isinstance(value.get(kind), dict))
+            return whole(word(next(kinds, value).get("name", "")), value)
         return _result(value) if value.get("role") == "tool" else _message(value)
 
     def is_leading_system(self, value_role: str) -> bool:
@@ -99,6 +104,8 @@ class OpenAIChat:
             for tool in tools
             if isinstance(tool, dict) and isinstance(tool.get("function"), dict)
         ]
+        if not tools:
+            return "none"
         if choice not in ("auto", "required", None) or len(functions) != len(tools):
             return choice if is_narrow(choice) else None
         return {"type": "allowed_tools", "allowed_tools": {"mode": choice or "auto", "tools": functions}}

@@ -36,9 +36,11 @@ class OpenAIResponses:
     history = "input"
     system = "instructions"
     tools = "tools"
+    # By OpenAI's pages on prompt caching and its diagnostics (tier, effort, verbosity, format), read 2026-12-01.
     params: tuple[Param, ...] = (
         Param("prompt", Tier.TOOLS),
-        Param("text.format", Tier.TOOLS),
+        Param("service_tier", Tier.TOOLS, b'"auto"'),
+        Param("text.format", Tier.TOOLS, b'{"type":"text"}'),
         Param("text.verbosity", Tier.TOOLS),
         Param("reasoning.effort", Tier.TOOLS),
         Param("tool_choice", Tier.PARAMS, b'"auto"', "allowed_tools"),
@@ -57,7 +59,8 @@ class OpenAIResponses:
     def describe(self, tier: Tier, value: Json) -> Described:
         """A tool, the instructions, an input item."""
         if tier is Tier.TOOLS:
-            return whole(word(value.get("name") or value.get("type", "")) if isinstance(value, dict) else "", value)
+            names = [value.get(field) for field in ("name", "server_label", "type")] if isinstance(value, dict) else []
+            return whole(word(next(filter(None, names), "")), value)
         if isinstance(value, str):
             if tier is Tier.SYSTEM:
                 return Described("system", None, None, [text_piece("", value, system_meaning)])
@@ -104,6 +107,8 @@ class OpenAIResponses:
             for tool in tools
             if isinstance(tool, dict)
         ]
+        if not tools:
+            return "none"
         if choice not in ("auto", "required", None):
             return choice if is_narrow(choice) else None
         return {"type": "allowed_tools", "mode": choice or "auto", "tools": named}

@@ -127,8 +127,7 @@ class Caching:
         self, request: Request, layout: Layout, rules: Rules, came: Mapping[int, Json], volatile: frozenset[int]
     ) -> Blocks:
         ratio = self.calibration.ratio(f"{rules.provider}/{rules.model}")
-        where = request.fields.get(rules.marker) if rules.automatic else None
-        top = canonical.decode(request.body[slice(*where)]) if where else None
+        top = request.field(rules.marker) if rules.automatic else None
         return Blocks(
             ends=tuple(accumulate(size * ratio for size in layout.sizes())),
             tools=layout.firsts[layout.tools],
@@ -176,8 +175,7 @@ class Caching:
         if not (asked.asks and rules.diagnostics and (known or rules.diagnostics_first)):
             return
         name, _, inner = rules.diagnostics.partition(".")
-        where = asked.request.fields.get(name)
-        given = canonical.decode(asked.request.body[slice(*where)]) if where else {}
+        given = asked.request.field(name) if name in asked.request.fields else {}
         if isinstance(given, dict) and inner not in given:
             asked.mended.fields[name] = canonical.key_form({**given, inner: known or None})
             if rules.diagnostics_header:

@@ -116,3 +116,8 @@ def place(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     where = f" in {frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno}" if frames else ""
     return type(error).__name__ + where
+
+
+def reason(error: Exception) -> str:
+    """What an event may tell of an error: our own message, of a foreign one only where it arose."""
+    return f"{type(error).__name__}: {error}" if isinstance(error, StandfastError) else place(error)

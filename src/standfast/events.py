@@ -37,7 +37,7 @@ class FailedOpen(Event):
 
     upstream: str
     stage: str
-    """plan, slot, learn, ledger or read (the response)."""
+    """plan, sent (refused by the upstream), slot, learn, ledger or read (the response)."""
     reason: str
     """Class of the error, and our own message or the place where it arose; never prompt text."""
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from standfast.caching import Asked, Caching, Outlook, bill_of, misplaced, place_of
-from standfast.errors import OverBudget, RequestError, StandfastError, place
+from standfast.errors import OverBudget, RequestError, reason
 from standfast.events import Event, FailedOpen, Judged, Observer, Planned, nobody
 from standfast.ledger import Ledger
 from standfast.ledger.firsts import FirstForms
@@ -156,6 +156,15 @@ class Turns:
             return _as_it_came(arrival)
         return plan
 
+    def refused(self, plan: Plan) -> Plan:
+        """The request as its client wrote it, for an upstream that refused what was made of it. Never raises."""
+        came = replace(plan.arrival, policy=Policy.OBSERVE, breakpoints=Breakpoints.CLIENT, asks=False)
+        try:
+            return self._plan(came, self._clock())
+        except Exception as error:  # fail open
+            self._failed(came, "plan", error)
+            return _as_it_came(came)
+
     def _plan(self, arrival: Arrival, started: float) -> Plan:
         if arrival.policy is Policy.OFF:
             return _as_it_came(arrival)
@@ -195,7 +204,9 @@ class Turns:
             drifts.append(replace(drift, lost=tokens.lost))
         diagnosis = Diagnosis(tuple(drifts), tokens, request.resumed > 0)
         follows = reference.id if reference else b""
-        plan = Plan(arrival, body, request.head.model, _streams(request), diagnosis, tip, outlook, follows)
+        plan = Plan(
+            arrival, body, request.head.model, request.field("stream") is True, diagnosis, tip, outlook, follows
+        )
         plan.headers = (*asked.headers, *mended.headers)
         plan._request, plan._mended, plan._heads = request, mended, heads
         return plan
@@ -291,13 +302,13 @@ class Turns:
             raise OverBudget(f"{stage} ran over the work budget; raise budget_ms if this is frequent")
 
     def _failed(self, arrival: Arrival, stage: str, error: Exception) -> None:
-        self._notify(FailedOpen(arrival.request_id, arrival.upstream, stage, _reason(error)))
+        self._notify(FailedOpen(arrival.request_id, arrival.upstream, stage, reason(error)))
 
     def _notify(self, event: Event) -> None:
         try:
             self._observe(event)
         except Exception as error:  # an observer must not take a request with it, and there is nobody else to tell
-            logger.error("an observer failed: %s", _reason(error))
+            logger.error("an observer failed: %s", reason(error))
 
     def _tell(self, plan: Plan, seconds: float) -> None:
         a, d = plan.arrival, plan.diagnosis
@@ -307,11 +318,6 @@ class Turns:
                 d.attainable_tokens, d.lost_tokens, d.resumed, seconds,
             )
         )  # fmt: skip
-
-
-def _reason(error: Exception) -> str:
-    """What an event may tell of an error: our own message, of a foreign one only where it arose."""
-    return f"{type(error).__name__}: {error}" if isinstance(error, StandfastError) else place(error)
 
 
 def _leave(arrival: Arrival, rules: Rules | None, before: Tip | None) -> Leave:
@@ -364,11 +370,6 @@ def _judged(plan: Plan, verdict: Verdict) -> Judged:
         perfect=bill.perfect if bill else 0.0,
         lost_money=verdict.lost_money,
     )
-
-
-def _streams(request: Request) -> bool:
-    where = request.fields.get("stream")
-    return where is not None and request.body[where[0] : where[1]] == b"true"
 
 
 class _Peek(msgspec.Struct):

@@ -24,7 +24,7 @@ from gateway_running import (
     raw_exchange,
     raw_upstream,
 )
-from upstream import Served, Turn, serve
+from upstream import Recorded, Served, Turn, serve
 
 from standfast.config import Upstream
 from standfast.events import FailedOpen, Finished, Planned
@@ -188,6 +188,33 @@ class TestPlan:
             running.wait_for(Finished, 2)
             assert [event.stage for event in running.of(FailedOpen)] == ["learn", "plan"]
             assert "quotes" not in repr(running.events)
+
+    def test_refusal_of_what_was_mended(self) -> None:
+        sent, came = chat_with_tools("a", "b"), chat_with_tools("b", "a")
+
+        def fussy(request: Recorded) -> Turn:
+            return Turn(text="Hi") if len(upstream.requests) == 1 or request.body == came else Turn(status=400)
+
+        with serve(fussy) as upstream, gateway(upstream.url) as running:
+            post(running, "openai_chat", sent)
+            response = post(running, "openai_chat", came)
+            assert [request.body for request in upstream.requests] == [sent, sent, came]
+            assert (response.status_code, response.headers["x-standfast-repaired"]) == (200, "0")
+            assert [event.stage for event in running.of(FailedOpen)] == ["sent"]
+            post(running, "openai_chat", came)
+            assert upstream.requests[3].body == came
+            assert len(upstream.requests) == 4
+            assert len(running.of(Planned)) == 3
+
+    def test_refusal_of_what_came_too(self) -> None:
+        sent, came = chat_with_tools("a", "b"), chat_with_tools("b", "a")
+        script = [Turn(text="Hi"), Turn(status=400, message="ours"), Turn(status=400, message="theirs")]
+        with serve(script) as upstream, gateway(upstream.url) as running:
+            post(running, "openai_chat", sent)
+            response = post(running, "openai_chat", came)
+            assert (response.status_code, message(response, "openai_chat")) == (400, "theirs")
+            assert upstream.requests[-1].body == came
+            assert running.of(FailedOpen) == []
 
     def test_compressed_request_goes_through_untouched(self) -> None:
         with raw_upstream(answering(http_response(b"{}"))) as upstream, gateway(upstream.url) as running:

@@ -10,7 +10,7 @@ import pytest
 from unit.prompt.talking import KEY, PROSE, Session, answer, anthropic, chat, user
 
 from standfast import turn
-from standfast.errors import BrokenBody, LedgerError
+from standfast.errors import BrokenBody, LedgerError, reason
 from standfast.events import Event, FailedOpen, Planned
 from standfast.ledger.memory import MemoryLedger
 from standfast.policy import Policy
@@ -150,7 +150,7 @@ def test_reasons_tell_our_own_words_and_of_others_the_place_alone() -> None:
     assert reasons[0] == "LedgerError: the disk is full"
     assert reasons[1].startswith("KeyError in test_turn.py:")
     assert "SECRET" not in reasons[1]
-    assert turn._reason(KeyError("SECRET")) == "KeyError"
+    assert reason(KeyError("SECRET")) == "KeyError"
 
 
 def test_an_unknown_dialect_passes_untouched() -> None:

@@ -28,6 +28,8 @@ from standfast.turn import Arrival, Plan, Turns
 
 logger = logging.getLogger("standfast.gateway")
 
+_REFUSALS = frozenset({400, 413, 422})
+"""Statuses that speak of what is in a request."""
 _FRAMING = frozenset({b"content-length", b"transfer-encoding"})
 
 
@@ -160,6 +162,8 @@ class Exchange:
                     self._record.on_first = partial(self._parts.fan_out.began, plan)
             seat = self._take_seat(places, route, sent, plan)
             response = await self._ask(route, sent if seat is None else seat.body, leave.policy, own=seat is not None)
+            if seat is None and plan is not None and plan.changed and response.status in _REFUSALS:
+                response = await self._ask_again(route, plan, response)
             try:
                 await Answer(self._caller, response, self._record).converse(seat)
             finally:
@@ -210,6 +214,17 @@ class Exchange:
         came = headers.with_ours(self._headers, plan.headers) if plan else self._headers
         out = headers.to_upstream(came, length=len(body), identity=identity)
         return await self._parts.relay.send(route.upstream.name, self._method, route.url, out, body, patient=own)
+
+    async def _ask_again(
+        self, route: routes.Route, plan: Plan, refusal: aiohttp.ClientResponse
+    ) -> aiohttp.ClientResponse:
+        """Send what the client wrote: it must not be refused for what we made of it."""
+        refusal.close()
+        self._record.plan = self._parts.turns.refused(plan)
+        response = await self._ask(route, plan.arrival.body, plan.arrival.policy, own=False)
+        if response.status < min(_REFUSALS):
+            self._record.failed("sent", UpstreamError(f"The upstream refused a mended request with {refusal.status}."))
+        return response
 
     async def _refuse(self, error: Exception) -> None:
         """Answer with an error of ours; if an answer has begun, all that is left is to break it off."""

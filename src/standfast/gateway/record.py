@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from standfast.errors import place
+from standfast.errors import place, reason
 from standfast.events import FailedOpen, Finished, Observer
 from standfast.gateway.headers import Pair
 from standfast.gateway.routes import OTHER
@@ -122,7 +122,7 @@ class Record:
 
     def failed(self, stage: str, error: Exception) -> None:
         """Tell that something of ours failed and the request went on without it."""
-        self._tell(FailedOpen(self.request_id, self.upstream, stage, place(error)))
+        self._tell(FailedOpen(self.request_id, self.upstream, stage, reason(error)))
 
     def close(self, *, left: bool) -> None:
         """The exchange is over."""

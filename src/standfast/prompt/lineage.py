@@ -55,18 +55,28 @@ def likeness(new: Head, old: Head) -> int:
     same_system = new.system_text == (old.system_text or system_text(old.system))
     if same_tools and same_system:
         return 4
+    if same_system and new.system and (_names_alike(new, old) or _is_part(new, old)):
+        return 3
     if not _names_alike(new, old):
         return 0
-    if same_system and new.system:
-        return 3
     if not _systems_alike(new, old):
         return 1 if same_tools and new.tools else 0
     return 2
 
 
 def _names_alike(new: Head, old: Head) -> bool:
-    names, known = {tool.role for tool in new.tools}, {tool.role for tool in old.tools}
+    names, known = _names(new), _names(old)
     return len(names & known) >= _ALIKE * max(len(names), len(known))
+
+
+def _is_part(new: Head, old: Head) -> bool:
+    """Whether one declares some of the other's tools, however few, and no others: another kind of run (T5)."""
+    names, known = _names(new), _names(old)
+    return not names.isdisjoint(known) and (names <= known or known <= names)
+
+
+def _names(head: Head) -> set[str]:
+    return {tool.role for tool in head.tools}
 
 
 def _systems_alike(new: Head, old: Head) -> bool:

@@ -59,8 +59,7 @@ def _is_plain(tool: Item) -> bool:
 
 def _is_open(request: Request) -> bool:
     """Whether the newest turn is the user's, any tool may be called, and no tool changes are told as yet."""
-    where = request.fields.get("tool_choice")
-    choice = canonical.decode(request.body[slice(*where)]) if where else None
+    choice = request.field("tool_choice")
     kind = choice.get("type") if isinstance(choice, dict) else choice
     last = request.items[-1] if request.items else None
     return kind in _FREE and last is not None and last.role == "user" and not any(map(_is_change, request.items))

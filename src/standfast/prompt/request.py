@@ -18,6 +18,7 @@ from msgspec import Raw
 
 from standfast.errors import Ambiguous
 from standfast.prompt import canonical
+from standfast.prompt.canonical import Json
 from standfast.prompt.dialects.base import Dialect, Param
 from standfast.prompt.drift import texts_of
 from standfast.prompt.fingerprint import Calls, Chain, link, root, system_text, tool_set
@@ -85,6 +86,11 @@ class Request:
     @property
     def end(self) -> Link:
         return self.links[-1] if self.links else self.root
+
+    def field(self, name: str) -> Json:
+        """Value of a top-level field; None if it is null or not there."""
+        where = self.fields.get(name)
+        return canonical.decode(self.body[slice(*where)]) if where else None
 
 
 def read(body: bytes, dialect: Dialect, key: bytes, items: Items, bookmark: Bookmark | None = None) -> Request:

@@ -11,11 +11,10 @@ from standfast.policy import Leave, Option
 from standfast.prompt import canonical, offered, volatile
 from standfast.prompt.canonical import Json
 from standfast.prompt.dialects.base import without_markers
-from standfast.prompt.drift import Drift, first_difference, meaning
+from standfast.prompt.drift import Drift, first_difference, keys, meaning
 from standfast.prompt.fingerprint import system_text
 from standfast.prompt.mended import Firsts, Mended, settle
 from standfast.prompt.model import Head, Item, Tier
-from standfast.prompt.replay import keys
 from standfast.prompt.request import Request
 
 _ID = re.compile(r"\S*[\d/\\_@=#%]\S*")
@@ -91,8 +90,7 @@ def _together(request: Request, known: _Named, kept: _Named, leave: Leave, resul
     if Option.TOOLS not in leave.options or not leave.allowed_tools:
         return None
     whole = {**known, **kept}
-    where = request.fields.get("tool_choice")
-    choice = canonical.decode(request.body[slice(*where)]) if where else None
+    choice = request.field("tool_choice")
     if len(whole) > len(kept):
         withheld = {role for role, _ in whole.keys() - kept.keys()}
         if withheld & {"", *(role for role, _ in kept)}:  # no name tells them apart

@@ -43,7 +43,10 @@ LIKENESS: list[tuple[Head, Head, int]] = [
     (head(PROSE, "a"), head(PROSE, "b"), 0),
     (head(PROSE), head(OTHER), 0),
     (head(PROSE), head(), 0),
-    (head(PROSE, "a", "b", "c"), head(PROSE, "a"), 0),
+    (head(PROSE, "a", "b", "c"), head(PROSE, "a"), 3),
+    (head(PROSE, "a", "b", "c"), head(PROSE, "a", "d"), 0),
+    (head(PROSE, "a", "b", "c"), head(PROSE), 0),
+    (head(None, "a", "b", "c"), head(None, "a"), 0),
 ]
 
 

@@ -30,8 +30,8 @@ _PARAMETERS: dict[str, tuple[tuple[str, Any, Any], ...]] = {
         ("thinking", {"type": "enabled", "budget_tokens": 2048}, {"type": "enabled", "budget_tokens": 8000}),
         ("thinking", {"type": "enabled", "budget_tokens": 2048}, None),
         ("thinking", None, {"type": "adaptive"}),
-        ("output_config", {"effort": "high"}, {"effort": "low"}),
-        ("output_config", None, {"format": {"type": "json_schema", "schema": _SCHEMA}}),
+        ("output_config.effort", "high", "low"),
+        ("output_config.format", None, {"type": "json_schema", "schema": _SCHEMA}),
         ("speed", None, "fast"),
     ),
     CHAT: (

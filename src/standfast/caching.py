@@ -8,7 +8,8 @@ Between the core, which knows no provider, and the rules of providers, which kno
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from itertools import accumulate
 
 from standfast.policy import Breakpoints, Leave, Option
@@ -41,6 +42,18 @@ _DAY = 86_400
 
 
 @dataclass(frozen=True, slots=True)
+class Template:
+    """What the chat template is told, as the causes (E1, E2) that its arguments rule out."""
+
+    ours: frozenset[str] = frozenset()
+    """By what we send."""
+    theirs: frozenset[str] = frozenset()
+    """By what the client sends."""
+    offered: frozenset[str] = frozenset()
+    """By what we would send under option ``template``."""
+
+
+@dataclass(frozen=True, slots=True)
 class Outlook:
     """What a cache should do with one request as it goes out."""
 
@@ -57,8 +70,11 @@ class Outlook:
     """What the client's own marks on the request before had left behind."""
     marks: Marks | None = None
     """Where marks go out; None where they are left as they came."""
-    since: float | None = None
-    """When the request was sent that it goes on from."""
+    signs: Signs = Signs()
+    """What in it may stop an engine's cache."""
+    answer: float = 0.0
+    """Tokens of it that the model wrote as the answer before, where the cache holds what was generated."""
+    template: Template = Template()
 
 
 @dataclass(slots=True)
@@ -74,6 +90,8 @@ class Asked:
     """Whether the reference is of the same session."""
     asks: bool = False
     """Whether the provider may be asked for its own diagnosis."""
+    began: float | None = None
+    """When its session began, where a chat template may be told the date; None: now."""
     headers: list[tuple[str, str]] = field(default_factory=list)
     """To be sent unless the client sends its own."""
 
@@ -91,22 +109,36 @@ class Caching:
         mended, reference = asked.mended, asked.reference
         layout = lay_out(mended.tools, mended.system, mended.sent)
         old = lay_out(reference.head.tools, reference.head.system, reference.sent) if reference else None
-        shared = min(shared_blocks(old, layout), _reach(layout, mended)) if old else 0
-        since = reference.at if reference else None
-        if since is not None and asked.continues:
-            self._late.learn(rules, asked.now - since)
+        held = _with_answer(old, reference, rules) if old and reference else None
+        shared = min(shared_blocks(held, layout), _reach(layout, mended, rules)) if held else 0
+        if reference and asked.continues:
+            self._late.learn(rules, asked.now - reference.at)
         came = marks_on(layout, rules.marker) if rules.marker else {}
         blocks = self._blocks(asked.request, layout, rules, came, _volatile(asked, layout))
         left = _entries(old, reference, rules) if old and reference else ()
         entries = reference.entries or left if reference else ()
+        if held is not old and reference and held:
+            entries = (*entries, Entry(held.blocks, rules.default_ttl, reference.at + rules.life))
 
         def expected(places: Mapping[int, str], entries: tuple[Entry, ...]) -> Expected:
             return expect(rules, blocks, places, shared=shared, entries=entries, now=asked.now)
 
         raw = expected(blocks.marks, left)
+        outlook = Outlook(
+            rules,
+            layout,
+            blocks,
+            shared,
+            raw,
+            expected(blocks.marks, entries),
+            left,
+            signs=_signs(asked, layout, old, shared),
+            answer=max(0.0, blocks.tokens(shared) - blocks.tokens(min(old.blocks, shared))) if old else 0.0,
+            template=_template(asked, rules),
+        )
         mends = who is Breakpoints.PLAN or (who is Breakpoints.MEND and _is_misplaced(raw, blocks, left))
         if not (mends and rules.marker and asked.leave.policy.repairs):
-            return Outlook(rules, layout, blocks, shared, raw, expected(blocks.marks, entries), left, since=since)
+            return outlook
         marks = plan(
             rules,
             blocks,
@@ -121,7 +153,7 @@ class Caching:
                 for block, life in marks.places.items()
             }
             asked.mended = remark(mended, layout, asked.request.dialect, rules.marker, wanted)
-        return Outlook(rules, layout, blocks, shared, raw, expected(marks.places, entries), left, marks, since)
+        return replace(outlook, expected=expected(marks.places, entries), marks=marks)
 
     def _blocks(
         self, request: Request, layout: Layout, rules: Rules, came: Mapping[int, Json], volatile: frozenset[int]
@@ -138,19 +170,19 @@ class Caching:
             automatic=_life(top) if top else None,
         )
 
-    def compare(self, outlook: Outlook, usage: Usage, now: float) -> Gap | None:
+    def compare(self, outlook: Outlook, usage: Usage) -> Gap | None:
         """What usage shows beyond what was expected; learns the tokens of a byte from it."""
         model, sizes = f"{outlook.rules.provider}/{outlook.rules.model}", outlook.layout.sizes()
         tolerance = _LEAST_GAP + self.calibration.spread(model) * outlook.expected.cached
         self.calibration.learn(model, sum(sizes), usage.prompt_tokens)
         if not usage.tells_cache:
             return None
-        layout = outlook.layout
-        history = range(layout.firsts[layout.system], layout.blocks)
-        signs = Signs(
-            thinking=next((n for n in history if layout.part(n).kind is Kind.THINKING), None),
-            answer=outlook.shared if outlook.shared < layout.blocks else None,
-            new_day=outlook.since is not None and now // _DAY != outlook.since // _DAY,
+        ruled_out = outlook.template.ours | outlook.template.theirs
+        signs = outlook.signs
+        signs = replace(
+            signs,
+            thinking=None if "E1" in ruled_out else signs.thinking,
+            new_day=signs.new_day and "E2" not in ruled_out,
         )
         return gap(outlook.rules, outlook.expected, outlook.blocks, usage.cached_tokens, signs, tolerance)
 
@@ -192,10 +224,63 @@ def _volatile(asked: Asked, layout: Layout) -> frozenset[int]:
     return frozenset(layout.firsts[i] for i in system if system_path(asked.request, i - layout.tools) in found)
 
 
-def _reach(layout: Layout, mended: Mended) -> int:
+def _with_answer(old: Layout, reference: Tip, rules: Rules) -> Layout:
+    """What a cache holds of a request: the prompt, and the answer behind it where that is kept."""
+    if "output" not in rules.writes_at or not reference.produced:
+        return old
+    return lay_out(reference.head.tools, reference.head.system, (*reference.sent, *reference.produced))
+
+
+def _signs(asked: Asked, layout: Layout, old: Layout | None, shared: int) -> Signs:
+    if old is None or asked.reference is None:
+        return Signs()
+    # Templates keep what was thought behind the newest words of the user: once there are newer ones, what was thought
+    # behind those that were the newest before goes.
+    said = [i for i, item in enumerate(layout.items) if item.role == "user" and not item.is_result]
+    before = max((i for i in said if i < len(old.items)), default=old.system)
+    goes = range(layout.firsts[before], shared if said and said[-1] >= len(old.items) else 0)
+    return Signs(
+        thinking=next((n for n in goes if layout.part(n).kind is Kind.THINKING), None),
+        answer=old.blocks if old.blocks < shared else None,
+        new_day=asked.now // _DAY != asked.reference.at // _DAY,
+    )
+
+
+def _template(asked: Asked, rules: Rules) -> Template:
+    """Send the arguments that keep a chat template's text as it was, where there is leave; the client's own win."""
+    request, name = asked.request, rules.template_field
+    if name not in {param.path for param in request.dialect.params}:
+        return Template()
+    where = request.fields.get(name)
+    given = canonical.decode(request.body[slice(*where)]) if where else None
+    given = {} if given is None else given
+    if not isinstance(given, dict):
+        return Template()
+    date = datetime.fromtimestamp(asked.now if asked.began is None else asked.began, UTC)
+    wanted: dict[str, dict[str, Json]] = {
+        "E1": dict(rules.thinking_argument),
+        "E2": {argument: date.strftime(form) for argument, form in rules.date_argument.items()},
+    }
+    untold = {cause for cause, told in wanted.items() if told and given.keys().isdisjoint(told)}
+    theirs = {cause for cause, told in wanted.items() if told and cause not in untold}
+    if wanted["E1"].items() - given.items():  # told to drop it
+        theirs.discard("E1")
+    if Option.TEMPLATE not in asked.leave.options or not asked.leave.policy.repairs:
+        return Template(theirs=frozenset(theirs), offered=frozenset(untold))
+    if untold:
+        ours = {argument: value for cause in untold for argument, value in wanted[cause].items()}
+        asked.mended.fields[name] = canonical.key_form({**given, **ours})
+    return Template(ours=frozenset(untold), theirs=frozenset(theirs))
+
+
+_TIERS = {Tier.MODEL: "tools", Tier.TOOLS: "tools", Tier.SYSTEM: "system", Tier.PARAMS: "messages"}
+
+
+def _reach(layout: Layout, mended: Mended, rules: Rules) -> int:
     """Blocks in front of the first parameter that changed what the model reads."""
-    reach = {Tier.MODEL: 0, Tier.TOOLS: 0, Tier.SYSTEM: layout.tools, Tier.PARAMS: layout.system}
-    places = [reach[d.tier] for d in mended.drifts if not d.repaired and d.cause in ("P1", "P2")]
+    reach = {"tools": 0, "system": layout.tools, "messages": layout.system}
+    changed = [d for d in mended.drifts if not d.repaired and d.cause in ("P1", "P2")]
+    places = [reach[rules.invalidates.get(d.path.partition(".")[0], _TIERS[d.tier])] for d in changed]
     return layout.firsts[min(places)] if places else layout.blocks
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from itertools import accumulate
+from itertools import accumulate, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -192,7 +192,8 @@ def explain(
             steps.append(_step(i, spoken, plan, case, before))
             steps[-1].note = next((f.reason for f in failed if f.request_id == str(i)), None)
         if plan and (usage := _usage(plan, i, case)[0]):
-            turns.learn(plan, Reply(usage, (), None, complete=True))
+            answer = _answer(plan, case.requests[i + 1]) if i + 1 < len(case.requests) else ()
+            turns.learn(plan, Reply(usage, answer, None, complete=True))
             if i:
                 steps[-1].verdict = plan.verdict
         before = plan or before
@@ -240,6 +241,30 @@ def _plan(
             reference=reference,
         )
     )
+
+
+def _answer(plan: Plan, following: bytes) -> tuple[bytes, ...]:
+    """What the model answered, where its cache holds that: what stands behind the same history in the next body."""
+    if plan.outlook is None or "output" not in plan.outlook.rules.writes_at:
+        return ()
+    name = DIALECTS[plan.arrival.dialect].history
+    history, longer = (_elements(body, name) for body in (plan.arrival.body, following))
+    new = longer[len(history) :] if longer[: len(history)] == history else []
+    return tuple(takewhile(_is_said_by_model, new))
+
+
+def _is_said_by_model(wire: bytes) -> bool:
+    value = canonical.decode(wire)
+    return isinstance(value, dict) and value.get("role") == "assistant"
+
+
+def _elements(body: bytes, name: str) -> list[bytes]:
+    """The objects of a list in a body."""
+    try:
+        raw = msgspec.json.decode(body, type=dict[str, Raw])[name]
+        return [bytes(element) for element in msgspec.json.decode(raw, type=list[Raw])]
+    except (msgspec.DecodeError, KeyError):
+        return []
 
 
 def _step(i: int, dialect: str | None, plan: Plan | None, case: Case, before: Plan | None) -> Step:

@@ -20,7 +20,7 @@ from standfast.errors import OverBudget, RequestError, reason
 from standfast.events import Event, FailedOpen, Judged, Observer, Planned, nobody
 from standfast.ledger import Ledger
 from standfast.ledger.firsts import FirstForms
-from standfast.policy import NO_OPTIONS, Breakpoints, Leave, Options, Policy
+from standfast.policy import NO_OPTIONS, Breakpoints, Leave, Option, Options, Policy
 from standfast.prompt import canonical, lineage
 from standfast.prompt.bookmarks import Bookmarks, Place
 from standfast.prompt.diagnosis import Diagnosis
@@ -182,6 +182,7 @@ class Turns:
         carried = _carried(request, place, reference, arrival)
         rules = self._rules(arrival, request)
         leave = _leave(arrival, rules, reference if continues else None)
+        identity = link(key, b"tip\0", f"{arrival.request_id}\0{arrival.now}".encode())[:16]
         mended = mend(
             request,
             reference,
@@ -192,12 +193,15 @@ class Turns:
             continues=continues,
         )
         self._check(deadline, "repairing")
+        session = reference.lineage if reference and mended.shared else identity
         asked = Asked(request, mended, reference, leave, arrival.now, continues, arrival.asks)
+        if rules and rules.date_argument and Option.TEMPLATE in arrival.options:
+            asked.began = self._since(key, session, arrival.now)
         outlook = self._look_ahead(asked, rules, arrival.breakpoints, heads[0]) if rules else None
         body = render(request, asked.mended)
         tokens = measure(request, mended, reference)
         self._check(deadline, "rendering")
-        tip = self._remember(arrival, request, mended, reference, key, heads, outlook)
+        tip = self._remember(arrival, request, mended, (identity, session), key, heads, outlook)
         drifts = [*apportion(request, mended.drifts, tokens)]
         for drift in misplaced(asked, outlook, arrival.breakpoints):
             tokens = tokens.cut_short(drift.lost, repaired=drift.repaired)
@@ -238,15 +242,13 @@ class Turns:
         arrival: Arrival,
         request: Request,
         mended: Mended,
-        reference: Tip | None,
+        ids: tuple[bytes, bytes],
         key: bytes,
         heads: tuple[bytes, ...],
         outlook: Outlook | None,
     ) -> Tip:
-        identity = link(key, b"tip\0", f"{arrival.request_id}\0{arrival.now}".encode())[:16]
         tip = Tip(
-            identity,
-            reference.lineage if reference and mended.shared else identity,
+            *ids,
             arrival.now,
             request.dialect.name,
             head_sent(request, mended),
@@ -285,17 +287,21 @@ class Turns:
 
     def _judge(self, plan: Plan, reply: Reply) -> Verdict:
         outlook, usage = plan.outlook, reply.usage
-        gap = self._caching.compare(outlook, usage, plan.arrival.now) if outlook and usage else None
+        gap = self._caching.compare(outlook, usage) if outlook and usage else None
         seen = Evidence(plan.diagnosis, outlook, usage, reply.finding, gap, plan.waited)
         bill = bill_of(outlook, usage, attainable(seen)) if outlook and usage else None
         verdict = judge(seen, bill)
         if plan.tip is not None and verdict.cause is not None and not verdict.hit:
             key = scope(plan.arrival.tenant, plan.arrival.upstream)
-            name = link(key, b"since\0", plan.tip.lineage + verdict.cause.encode())
-            first = self._ledger.keep_first(name, repr(plan.arrival.now).encode())
-            verdict = replace(verdict, since=float(first))
+            verdict = replace(
+                verdict, since=self._since(key, plan.tip.lineage + verdict.cause.encode(), plan.arrival.now)
+            )
         self._notify(_judged(plan, verdict))
         return verdict
+
+    def _since(self, key: bytes, what: bytes, now: float) -> float:
+        """When a session, or a cause in one, was first met."""
+        return float(self._ledger.keep_first(link(key, b"since\0", what), repr(now).encode()))
 
     def _check(self, deadline: float, stage: str) -> None:
         if self._clock() > deadline:

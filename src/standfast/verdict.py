@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from standfast.caching import Outlook
-from standfast.policy import Policy
+from standfast.policy import Option, Policy
 from standfast.prompt.causes import CAUSES
 from standfast.prompt.diagnosis import Diagnosis
 from standfast.prompt.drift import Drift
@@ -94,7 +94,8 @@ def judge(seen: Evidence, bill: Bill | None = None) -> Verdict:
     step = seen.outlook.rules.step if seen.outlook else 1  # a hit is rounded down, and the end of a prefix estimated
     shared = could if _open(seen.diagnosis) is None else max(could, round(_shareable(seen) * _scale(seen)))
     lost = max(0, shared - served)
-    hit = lost < max(SLACK * shared, 2 * step)
+    excused = 0 if seen.gap else _answer(seen)  # an answer's tokens are estimated: only a gap shows that they were lost
+    hit = lost - excused < max(SLACK * shared, 2 * step)
     cause, path, repaired = _mended(seen) if hit else _missed(seen)
     return Verdict(
         hit=hit,
@@ -103,7 +104,7 @@ def judge(seen: Evidence, bill: Bill | None = None) -> Verdict:
         repaired=repaired,
         lost_tokens=0 if hit else lost,
         attainable_tokens=could,
-        fix=_fix(cause, repaired=repaired),
+        fix=_fix(cause, seen.outlook, repaired=repaired),
         expected_tokens=expected,
         prompt_tokens=seen.usage.prompt_tokens if seen.usage else None,
         cached_tokens=cached,
@@ -116,7 +117,12 @@ def judge(seen: Evidence, bill: Bill | None = None) -> Verdict:
 
 def attainable(seen: Evidence) -> int:
     """Tokens that a perfect cache would have served, by the usage told."""
-    return round(seen.diagnosis.tokens.attainable * _scale(seen))
+    return round(seen.diagnosis.tokens.attainable * _scale(seen)) + _answer(seen)
+
+
+def _answer(seen: Evidence) -> int:
+    """Tokens of the answer before, where the cache holds what was generated."""
+    return round(seen.outlook.answer) if seen.outlook else 0
 
 
 def _shareable(seen: Evidence) -> int:
@@ -138,8 +144,16 @@ def _mended(seen: Evidence) -> tuple[str | None, str | None, bool]:
         return drift.cause, drift.path, True
     if seen.waited:
         return "B5", None, True
+    if seen.outlook is not None and (cause := _kept_by_template(seen.outlook)):
+        return cause, seen.outlook.rules.template_field, True
     told = seen.usage is not None and seen.usage.tells_cache
     return (None if told or not seen.answered else "I4"), None, False
+
+
+def _kept_by_template(outlook: Outlook) -> str | None:
+    """The cause that an argument of ours for the chat template ruled out."""
+    met = {"E2": outlook.signs.new_day, "E1": outlook.signs.thinking is not None}
+    return next((cause for cause, is_met in met.items() if is_met and cause in outlook.template.ours), None)
 
 
 def _missed(seen: Evidence) -> tuple[str | None, str | None, bool]:
@@ -167,11 +181,13 @@ def _agrees(finding: Finding | None, found: Drift | None) -> bool | None:
     return found.tier in tiers if found else not tiers
 
 
-def _fix(cause: str | None, *, repaired: bool) -> str:
+def _fix(cause: str | None, outlook: Outlook | None, *, repaired: bool) -> str:
     if cause is None:
         return ""
     row = CAUSES[cause]
-    if repaired or row.by is None or str(row.by) in row.remedy:
-        return row.remedy
     kind = "policy" if isinstance(row.by, Policy) else "option"
+    if repaired or row.by is None or f"{kind} {row.by}" in row.remedy.lower():
+        return row.remedy
+    if row.by is Option.TEMPLATE and (outlook is None or cause not in outlook.template.offered):
+        return row.remedy
     return f"{row.remedy[:-1]}; {kind} {row.by} would mend it here."

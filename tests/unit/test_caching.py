@@ -7,8 +7,9 @@ import json
 from typing import Any
 
 import pytest
-from simulated import MODELS, Line
+from simulated import CATALOGUE, MODELS, Line
 
+from standfast.lab.simulated import Faults, Provider
 from standfast.policy import Breakpoints, Leave, Option, Policy
 from standfast.turn import Plan
 
@@ -205,6 +206,124 @@ class TestOpenAI:
         first = line.send({**self.chat("a"), "prompt_cache_key": "mine"})[0]
         second = line.send({**self.chat("b", 2), "prompt_cache_key": "mine"})[0]
         assert [json.loads(p.body)["prompt_cache_key"] for p in (first, second)] == ["mine", "mine"]
+
+
+class TestEngine:
+    """What a chat template writes, and what an engine keeps of its own answers."""
+
+    LLAMA, QWEN = "meta-llama/Llama-3.2-3B-Instruct", "Qwen/Qwen3.6-27B"
+    NOON, DAY = 1_790_942_400.0, 86_400.0  # 2026-10-02
+    PIN = Leave(Policy.LOSSLESS, frozenset({Option.TEMPLATE}))
+
+    def line(self, leave: Leave = PIN, dialect: str = "openai_chat") -> Line:
+        return Line("vllm", dialect, leave, now=self.NOON)
+
+    def chat(self, turns: int = 1, model: str = LLAMA, **more: Any) -> Body:
+        history = [{"role": m["role"], "content": m["content"][0]["text"]} for m in talk(turns)]
+        return {"model": model, "messages": [{"role": "system", "content": PROSE}, *history], **more}
+
+    def arguments(self, plan: Plan) -> Any:
+        return json.loads(plan.body).get("chat_template_kwargs")
+
+    def test_the_date_of_a_sessions_first_request_goes_out_with_each(self) -> None:
+        line = self.line()
+        for turns in (1, 2, 3):
+            plan, exchange = line.send(self.chat(turns), after=self.DAY)
+            assert self.arguments(plan) == {"date_string": "03 Oct 2026"}
+        assert exchange.served.cached > 1000
+        assert (verdict(plan).hit, verdict(plan).cause, verdict(plan).repaired) == (True, "E2", True)
+        assert verdict(plan).path == "chat_template_kwargs"
+        other, _ = line.send(self.chat(1, tools=[]) | {"messages": [{"role": "user", "content": "Hello"}]})
+        assert self.arguments(other) == {"date_string": "05 Oct 2026"}
+
+    def test_the_clients_own_value_wins(self) -> None:
+        line = self.line()
+        for given, sent in (
+            ({"date_string": "today"}, {"date_string": "today"}),
+            ({"custom_tools": True}, {"custom_tools": True, "date_string": "03 Oct 2026"}),
+            (None, {"date_string": "03 Oct 2026"}),
+            ([1], [1]),
+        ):
+            plan, _ = line.send(self.chat(chat_template_kwargs=given), after=0.5 * self.DAY)
+            assert self.arguments(plan) == sent
+
+    def test_thinking_is_kept_where_the_template_can(self) -> None:
+        for model, sent in (
+            (self.QWEN, {"preserve_thinking": True}),
+            ("zai-org/GLM-4.7", {"clear_thinking": False}),
+            ("Qwen/Qwen3-8B", None),
+        ):
+            plan, _ = self.line().send(self.chat(model=model))
+            assert self.arguments(plan) == sent
+        told = {"preserve_thinking": False}
+        plan, _ = self.line().send(self.chat(model=self.QWEN, chat_template_kwargs=told))
+        assert self.arguments(plan) == told
+
+    @pytest.mark.parametrize(
+        "leave", [Leave(Policy.LOSSLESS), Leave(Policy.OBSERVE, frozenset({Option.TEMPLATE}))], ids=str
+    )
+    def test_nothing_is_sent_without_leave(self, leave: Leave) -> None:
+        plan, _ = self.line(leave).send(self.chat())
+        assert self.arguments(plan) is None
+
+    def test_nothing_is_sent_where_the_dialect_has_no_place_for_it(self) -> None:
+        plan, _ = self.line(dialect="anthropic").send({**anthropic(1), "model": self.LLAMA})
+        assert self.arguments(plan) is None
+
+    @pytest.mark.parametrize(
+        ("model", "leave", "offered"),
+        [(LLAMA, Leave(Policy.LOSSLESS), True), ("ibm-granite/granite-3.3", Leave(Policy.LOSSLESS), False)],
+    )
+    def test_the_option_is_named_only_where_it_would_help(self, model: str, leave: Leave, offered: bool) -> None:
+        line = self.line(leave)
+        line.send(self.chat(1, model))
+        assert line.simulated is not None
+        for cache in line.simulated._caches.values():  # another date in front, which no body shows
+            cache.forget()
+        plan, _ = line.send(self.chat(2, model), after=self.DAY)
+        assert (verdict(plan).cause, verdict(plan).hit) == ("E2", False)
+        assert ("option template" in verdict(plan).fix) is offered
+
+    def test_a_pinned_date_is_no_ones_fault(self) -> None:
+        line = self.line()
+        line.send(self.chat(1))
+        assert line.simulated is not None
+        for cache in line.simulated._caches.values():
+            cache.forget()
+        plan, _ = line.send(self.chat(2), after=self.DAY)
+        assert (verdict(plan).cause, verdict(plan).hit) == ("I3", False)
+
+    def talked(self, line: Line, turns: int) -> tuple[Plan, Any, list[int]]:
+        """A session in which the model writes a long call each time; tokens of its answers."""
+        body = self.chat()
+        tool = {"type": "function", "function": {"name": "note", "parameters": {"type": "object"}}}
+        body["tools"] = [tool]
+        answers = []
+        for n in range(turns):
+            if n:
+                said = exchange.body["choices"][0]["message"]
+                answers.append(exchange.body["usage"]["completion_tokens"])
+                done = {"role": "tool", "tool_call_id": said["tool_calls"][0]["id"], "content": "noted"}
+                body["messages"] += [said, done]
+            body["messages"].append({"role": "user", "content": f'[sim:call note {{"text": "{n} {PROSE}"}}]'})
+            plan, exchange = line.send(body)
+        return plan, exchange, answers
+
+    def test_what_was_generated_is_foreseen(self) -> None:
+        plan, exchange, answers = self.talked(self.line(), 4)
+        agree(plan, exchange.served.cached)
+        assert verdict(plan).hit
+        assert verdict(plan).attainable_tokens == pytest.approx(exchange.served.cached, rel=0.05)
+        assert answers[-1] > 1000
+
+    def test_an_answer_that_is_tokenised_otherwise_is_computed_again(self) -> None:
+        line = self.line()
+        line.simulated = Provider(
+            lambda model: CATALOGUE.rules("vllm", model), now=lambda: line.now, faults=Faults(retokenised=1.0)
+        )
+        plan, _, answers = self.talked(line, 4)
+        assert (verdict(plan).cause, verdict(plan).hit) == ("E3", False)
+        assert verdict(plan).lost_tokens == pytest.approx(answers[-1], rel=0.1)
 
 
 def test_without_leave_nothing_is_added() -> None:

@@ -118,6 +118,7 @@ def _error(dialect: str, status: int, message: str) -> web.Response:
 @click.option("--evicted", default=0.0, help="How often a machine loses all it holds.")
 @click.option("--untold", default=0.0, help="How often usage says nothing of the cache.")
 @click.option("--broken", default=0.0, help="How often a stream breaks off.")
+@click.option("--retokenised", default=0.0, help="How often an answer is held under other tokens than its text has.")
 def main(
     provider: str, model: str, port: int, machines: int, capacity: int, delay: float, seed: int, **faults: float
 ) -> None:

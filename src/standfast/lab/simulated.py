@@ -40,6 +40,8 @@ class Faults:
     """Usage comes without the cache's fields."""
     broken: float = 0.0
     """A stream breaks off in the middle."""
+    retokenised: float = 0.0
+    """An answer is held under other tokens than its text has in the next prompt."""
 
 
 @dataclass(slots=True)
@@ -111,7 +113,8 @@ class Provider:
 
     def finish(self, exchange: Exchange) -> None:
         """Its response has ended."""
-        exchange.cache.finish(exchange.served, answer_blocks(exchange.dialect, exchange.body), self._now())
+        said = () if self._happens(self._faults.retokenised) else answer_blocks(exchange.dialect, exchange.body)
+        exchange.cache.finish(exchange.served, said, self._now())
 
     def complete(
         self, body: bytes, dialect: str, tenant: str = "", headers: Mapping[str, str] | None = None

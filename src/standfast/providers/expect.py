@@ -176,7 +176,7 @@ class Signs:
     thinking: int | None = None
     """The first block of thinking in the history."""
     answer: int | None = None
-    """The first block of the answer that the request before brought."""
+    """The first block of the answer to the request before, where that is expected to be held."""
     new_day: bool = False
     """The date has changed since the request before."""
 
@@ -197,7 +197,8 @@ def gap(rules: Rules, expected: Expected, blocks: Blocks, cached: float, signs: 
     near = max(tolerance, rules.step)
     if signs.new_day and cached <= near + blocks.tokens(blocks.tools):
         return Gap("E2", missing, block)
-    for cause, sign in (("E1", signs.thinking), ("E3", signs.answer)):
-        if sign is not None and abs(cached - blocks.tokens(sign)) <= near:
-            return Gap(cause, missing, block)
+    if signs.thinking is not None and abs(cached - blocks.tokens(signs.thinking)) <= near:
+        return Gap("E1", missing, block)
+    if signs.answer is not None and cached >= blocks.tokens(signs.answer) - near:
+        return Gap("E3", missing, block)
     return Gap("E4" if cached > 0 and missing < 1024 else "I3", missing, block)

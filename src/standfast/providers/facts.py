@@ -79,9 +79,12 @@ FACTS: dict[str, Kind] = {
     "diagnostics": Kind("text", "body field that asks for the provider's own diagnosis"),
     "diagnostics_first": Kind("truth", "whether the first request must ask too, naming none before it"),
     "diagnostics_header": Kind("pair", "header that this needs"),
-    "date_argument": Kind("text", "argument of the chat template that pins the date it writes"),
+    "template_field": Kind("text", "body field with arguments for the chat template"),
+    "date_argument": Kind("words", "argument of the chat template that pins the date it writes → its form (strftime)"),
+    "thinking_argument": Kind("truths", "argument of the chat template → the value that keeps earlier thinking"),
 }
-"""Every name that a fact may have: the fields of ``Rules``."""
+"""Every name that a fact may have: the fields of ``Rules``, and what only people read."""
+_FOR_PEOPLE = {"usage"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +116,7 @@ class Provider:
 
     def rules(self, model: str) -> Rules:
         """The rules for one model."""
-        known = {fact.name: fact.value for fact in self.facts if fact.fits(model)}
+        known = {fact.name: fact.value for fact in self.facts if fact.fits(model) and fact.name not in _FOR_PEOPLE}
         return Rules(self.id, model, **known)
 
 
@@ -285,6 +288,7 @@ _CONVERT: dict[str, Any] = {
     "pair": _pair,
     "numbers": lambda value: {_text(k): _number(v) for k, v in value.items()},
     "words": lambda value: {_text(k): _text(v) for k, v in value.items()},
+    "truths": lambda value: {_text(k): _truth(v) for k, v in value.items()},
 }
 
-assert set(FACTS) == {f.name for f in fields(Rules)} - set(_IDENTITY)
+assert set(FACTS) - _FOR_PEOPLE == {f.name for f in fields(Rules)} - set(_IDENTITY)

@@ -49,16 +49,15 @@ class Rules:
     latest boundaries of a request are tried. 0: no limit."""
     writes_at: tuple[str, ...] = ()
     """BOUNDARIES: ends chosen by the provider: ``input`` (end of the newest input), ``output`` (end of the answer),
-    ``common`` (a common prefix once two requests had it), ``interval`` (each ``interval`` tokens)."""
+    ``common`` (a common prefix once two requests had it), ``interval`` (each ``interval`` tokens). PREFIX: ``output``
+    where what was generated is held as what was sent is."""
     interval: int = 0
     automatic: bool = False
     """Whether a top-level field marks the last cacheable block (it takes one of the marks)."""
     unmarkable: tuple[str, ...] = ()
-    """Types of block on which a mark is refused, as thinking."""
+    """Types of block on which a mark is refused, as thinking: what a simulated provider holds our marks to."""
     invalidates: Mapping[str, str] = field(default_factory=dict)
     """What changed → the first tier that is lost by it."""
-    usage: Mapping[str, str] = field(default_factory=dict)
-    """For people: what a response's usage calls the tokens that were ``read``, ``written``, or neither (``rest``)."""
     readable: str = "first_byte"
     """When what a request wrote can be read: ``first_byte`` of its response, its ``end``, or at ``once``."""
     read_price: float = 1.0
@@ -84,8 +83,12 @@ class Rules:
     """Whether it remembers only requests that ask, so that the first must ask too, and name none before it."""
     diagnostics_header: tuple[str, str] | None = None
     """Header that this needs."""
-    date_argument: str = ""
-    """Argument of the chat template that pins the date it writes."""
+    template_field: str = ""
+    """Field of the body with arguments for the chat template; empty if there is none."""
+    date_argument: Mapping[str, str] = field(default_factory=dict)
+    """Argument of the template that pins the date it writes → how that is written (strftime)."""
+    thinking_argument: Mapping[str, bool] = field(default_factory=dict)
+    """Argument of the template → the value under which it keeps the thinking of earlier turns."""
 
     @property
     def life(self) -> float:

@@ -62,7 +62,8 @@ def test_the_facts_of_one_model_agree(provider: Provider) -> None:
         assert set(rules.write_price) <= set(rules.ttls), model
         assert bool(rules.marker) or rules.regime is not Regime.MARKS, model
         assert not rules.automatic or rules.marker, model
-        assert rules.regime is Regime.BOUNDARIES or not rules.writes_at, model
+        assert rules.regime is Regime.BOUNDARIES or set(rules.writes_at) <= {"output"}, model
+        assert rules.template_field or not (rules.date_argument or rules.thinking_argument), model
         assert bool(rules.interval) == ("interval" in rules.writes_at), model
         assert 0 < rules.read_price <= 1, model
         assert (rules.input_price is None) == (rules.output_price is None), model
@@ -103,6 +104,7 @@ def test_no_row_is_in_vain(provider: Provider) -> None:
         ({"note": "1"}, "note must be text"),
         ({"name": '"regime"', "value": '"magic"'}, "must be regime"),
         ({"name": '"automatic"', "value": "1"}, "must be truth"),
+        ({"name": '"thinking_argument"', "value": '{ keep = "yes" }'}, "must be truths"),
         ({"name": '"ttls"', "value": '"5m"'}, "must be numbers"),
         ({"name": '"diagnostics_header"', "value": '["a"]'}, "must be pair"),
         ({"name": '"diagnostics_header"', "value": '"ab"'}, "must be pair"),
@@ -189,8 +191,11 @@ def test_a_users_facts_win_and_make_new_providers(tmp_path: Path) -> None:
         ("openrouter", "openai/gpt-5.6", {"regime": Regime.PREFIX, "key_field": "session_id"}),
         ("openrouter", "anthropic/claude-opus-5", {"regime": Regime.MARKS, "minimum": 512}),
         ("openrouter", "qwen/qwen3-max", {"regime": Regime.MARKS, "ttls": {"5m": 300}, "default_ttl": "5m"}),
-        ("vllm", "any", {"step": 16, "regime": Regime.PREFIX, "date_argument": ""}),
-        ("vllm", "meta-llama/Llama-3.2-3B-Instruct", {"date_argument": "date_string"}),
+        ("vllm", "any", {"step": 16, "regime": Regime.PREFIX, "date_argument": {}, "thinking_argument": {}}),
+        ("vllm", "meta-llama/Llama-3.2-3B-Instruct", {"date_argument": {"date_string": "%d %b %Y"}}),
+        ("vllm", "meta-llama/Llama-3.3-70B-Instruct", {"date_argument": {}}),
+        ("vllm", "Qwen/Qwen3.6-27B", {"thinking_argument": {"preserve_thinking": True}}),
+        ("sglang", "zai-org/GLM-4.7-FP8", {"thinking_argument": {"clear_thinking": False}}),
         ("sglang", "any", {"step": 1}),
         ("llama.cpp", "any", {"step": 1, "regime": Regime.PREFIX}),
     ],

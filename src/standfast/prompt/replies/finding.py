@@ -20,15 +20,11 @@ class Finding:
 
     reason: str
     """As the provider writes it: ``tools_changed``, ``input_changed``, ``cache_hit``, ``unavailable``…"""
-    missed_tokens: int | None = None
-    """Tokens that it says were missed by it."""
 
 
 class _Miss(Struct):
     type: str
     reason: str | None = None
-    cache_missed_input_tokens: int | None = None
-    cache_missed_tokens: int | None = None
 
 
 class _Diagnostics(Struct):
@@ -45,7 +41,7 @@ def anthropic(raw: Raw) -> Finding | None:
         miss = _diagnostics.decode(bytes(raw)).cache_miss_reason if told(raw) else None
     except (msgspec.DecodeError, RecursionError):
         return None
-    return Finding(miss.type, miss.cache_missed_input_tokens) if miss else None
+    return Finding(miss.type) if miss else None
 
 
 def openai(raw: Raw) -> Finding | None:
@@ -54,4 +50,4 @@ def openai(raw: Raw) -> Finding | None:
         miss = _miss.decode(bytes(raw)) if told(raw) else None
     except (msgspec.DecodeError, RecursionError):
         return None
-    return Finding(miss.reason or miss.type, miss.cache_missed_tokens) if miss else None
+    return Finding(miss.reason or miss.type) if miss else None

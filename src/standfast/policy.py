@@ -49,7 +49,7 @@ class Option(StrEnum):
     TTL = "ttl"
     """Ask for the long life of an entry where a session's gaps need it (B4)."""
     TEMPLATE = "template"
-    """Pin the date that a chat template writes, and keep earlier thinking in it (E1, E2)."""
+    """Send arguments that pin the date a chat template writes, and keep earlier thinking in it (E1, E2)."""
 
 
 Options = frozenset[Option]

@@ -17,11 +17,8 @@ from standfast.providers.rules import Regime
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "causes"
 HEADINGS = ["Symptom", "Example", "What Standfast does", "Fix at the source", "Seen in"]
-NO_PAIR = {
-    "B5": "two requests at once: no order of bodies shows it (tests/unit/gateway)",
-    "E3": "what the engine has of the last answer is in no forecast yet",
-}
-TOLD = ("B3", "B4", "I3", "I4", "E1", "E2", "E4")
+NO_PAIR = {"B5": "two requests at once: no order of bodies shows it (tests/unit/gateway)"}
+TOLD = ("B3", "B4", "I3", "I4", "E1", "E2", "E3", "E4")
 """Named by the clock, the rules or the usage; nothing is wrong with the bytes, so nothing is repaired in them."""
 _ROW = re.compile(r"^Repair: (\w+) · Policy: (?:`([^`]+)`|none) · Place: ([^·]+) · Hurts: ([a-z, ]+)$", re.M)
 _BLOCK = re.compile(r"^```json (before|after|case)\n(.*?)^```$", re.M | re.S)
@@ -43,12 +40,17 @@ def row(cause: Cause) -> tuple[str, str, str, str]:
 
 def compared(cause: Cause, leave: Leave) -> Step:
     """The step between the two requests of the page."""
+    return explained(cause, leave)[0]
+
+
+def explained(cause: Cause, leave: Leave) -> tuple[Step, list[bytes]]:
+    """That step, and both requests as they go out."""
     blocks = dict(_BLOCK.findall(text(cause)))
     rest: dict[str, Any] = json.loads(blocks.get("case", "{}"))
     usage, times = tuple(rest.get("usage", ())), tuple(rest.get("times", ()))
     bodies = tuple(blocks[name].strip().encode() for name in ("before", "after"))
-    (step,), _ = explain(Case(bodies, usage, times, rest.get("provider", "")), leave=leave)
-    return step
+    (step,), sent = explain(Case(bodies, usage, times, rest.get("provider", "")), leave=leave)
+    return step, sent
 
 
 def mending(cause: Cause) -> str:
@@ -113,6 +115,17 @@ def test_the_example_is_mended_by_what_the_page_names_and_by_no_less(cause: Caus
         figures = step.as_json()
         assert step.diagnosis.repaired
         assert figures["hit_tokens_after"] == figures["attainable_tokens"]
+
+
+@pytest.mark.parametrize("cause", ["E1", "E2"])
+def test_what_the_template_does_is_mended_by_an_argument(cause: str) -> None:
+    told, came = explained(CAUSES[cause], LOSSLESS)
+    assert told.as_json()["fix"].endswith("; option template would mend it here.")
+    step, sent = explained(CAUSES[cause], parse("lossless, template"))
+    assert step.as_json()["cause"] != cause  # the usage is of a run without
+    argument = {"E1": {"preserve_thinking": True}, "E2": {"date_string": "02 Oct 2026"}}[cause]
+    for raw, body in zip(came, sent, strict=True):
+        assert json.loads(body) == {**json.loads(raw), "chat_template_kwargs": argument}
 
 
 @pytest.mark.parametrize("cause", sorted(NO_PAIR))

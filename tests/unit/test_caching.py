@@ -11,6 +11,7 @@ from simulated import CATALOGUE, MODELS, Line
 
 from standfast.lab.simulated import Faults, Provider
 from standfast.policy import Breakpoints, Leave, Option, Policy
+from standfast.prompt.replies import Reply
 from standfast.turn import Plan
 
 PROSE = "You are the release assistant of the Larch project; cite ticket numbers and never invent a version. " * 60
@@ -201,6 +202,16 @@ class TestOpenAI:
         assert sent == came
         assert len(set(line.keys)) == 1
 
+    def test_a_format_stands_behind_the_tools(self) -> None:
+        line = Line("openai", "openai_chat")
+        tool = {"type": "function", "function": {"name": "find", "description": PROSE, "parameters": {}}}
+        for kind in ("text", "json_object"):
+            plan, exchange = line.send(
+                {**self.chat("Go", model="gpt-5.5"), "tools": [tool], "response_format": {"type": kind}}
+            )
+        assert exchange.served.cached > 1024
+        agree(plan, exchange.served.cached)
+
     def test_a_clients_own_key_is_kept(self) -> None:
         line = Line("openai", "openai_chat")
         first = line.send({**self.chat("a"), "prompt_cache_key": "mine"})[0]
@@ -246,6 +257,10 @@ class TestEngine:
         ):
             plan, _ = line.send(self.chat(chat_template_kwargs=given), after=0.5 * self.DAY)
             assert self.arguments(plan) == sent
+        told = {"date_string": "today"}
+        line = Line("llama.cpp", "openai_chat", self.PIN)
+        plan, _ = line.send(self.chat(model=self.QWEN, chat_template_kwargs=told))
+        assert self.arguments(plan) == {"date_string": "today", "preserve_thinking": True}
 
     def test_thinking_is_kept_where_the_template_can(self) -> None:
         for model, sent in (
@@ -258,6 +273,17 @@ class TestEngine:
         told = {"preserve_thinking": False}
         plan, _ = self.line().send(self.chat(model=self.QWEN, chat_template_kwargs=told))
         assert self.arguments(plan) == told
+
+    def test_thinking_goes_once_there_is_a_newer_question(self) -> None:
+        thought = {"role": "assistant", "reasoning_content": "Hm. " * 90, "content": "Wait."}
+        for following, block in (([], None), ([{"role": "user", "content": "And?"}], 2)):
+            line, body = self.line(Leave(Policy.LOSSLESS)), self.chat(model=self.QWEN)
+            plan, _ = line.send(body)
+            line.turns.learn(plan, Reply(None, (json.dumps(thought).encode(),), None, complete=True))
+            body["messages"] += [thought, {"role": "assistant", "content": "Done."}, *following]
+            plan, _ = line.send(body)
+            assert plan.outlook is not None
+            assert plan.outlook.signs.thinking == block
 
     @pytest.mark.parametrize(
         "leave", [Leave(Policy.LOSSLESS), Leave(Policy.OBSERVE, frozenset({Option.TEMPLATE}))], ids=str
@@ -293,21 +319,20 @@ class TestEngine:
         plan, _ = line.send(self.chat(2), after=self.DAY)
         assert (verdict(plan).cause, verdict(plan).hit) == ("I3", False)
 
-    def talked(self, line: Line, turns: int) -> tuple[Plan, Any, list[int]]:
-        """A session in which the model writes a long call each time; tokens of its answers."""
+    def talked(self, line: Line, turns: int, text: str = PROSE) -> tuple[Plan, Any, list[int]]:
+        """A session in which the model writes a call with that text each time; tokens of its answers."""
         body = self.chat()
         tool = {"type": "function", "function": {"name": "note", "parameters": {"type": "object"}}}
         body["tools"] = [tool]
-        answers = []
+        answers: list[int] = []
         for n in range(turns):
-            if n:
-                said = exchange.body["choices"][0]["message"]
-                answers.append(exchange.body["usage"]["completion_tokens"])
-                done = {"role": "tool", "tool_call_id": said["tool_calls"][0]["id"], "content": "noted"}
-                body["messages"] += [said, done]
-            body["messages"].append({"role": "user", "content": f'[sim:call note {{"text": "{n} {PROSE}"}}]'})
+            body["messages"].append({"role": "user", "content": f'[sim:call note {{"text": "{n} {text}"}}]'})
             plan, exchange = line.send(body)
-        return plan, exchange, answers
+            answer = exchange.body["choices"][0]["message"]
+            answers.append(exchange.body["usage"]["completion_tokens"])
+            done = {"role": "tool", "tool_call_id": answer["tool_calls"][0]["id"], "content": "noted"}
+            body["messages"] += [answer, done]
+        return plan, exchange, answers[:-1]
 
     def test_what_was_generated_is_foreseen(self) -> None:
         plan, exchange, answers = self.talked(self.line(), 4)
@@ -316,14 +341,23 @@ class TestEngine:
         assert verdict(plan).attainable_tokens == pytest.approx(exchange.served.cached, rel=0.05)
         assert answers[-1] > 1000
 
-    def test_an_answer_that_is_tokenised_otherwise_is_computed_again(self) -> None:
+    def retokenised(self) -> Line:
         line = self.line()
         line.simulated = Provider(
             lambda model: CATALOGUE.rules("vllm", model), now=lambda: line.now, faults=Faults(retokenised=1.0)
         )
-        plan, _, answers = self.talked(line, 4)
+        return line
+
+    def test_an_answer_that_is_tokenised_otherwise_is_computed_again(self) -> None:
+        plan, _, answers = self.talked(self.retokenised(), 4)
         assert (verdict(plan).cause, verdict(plan).hit) == ("E3", False)
         assert verdict(plan).lost_tokens == pytest.approx(answers[-1], rel=0.1)
+
+    def test_a_short_answer_is_no_loss(self) -> None:
+        plan, exchange, _ = self.talked(self.retokenised(), 4, "Open.")
+        assert plan.outlook is not None
+        assert exchange.served.cached < plan.outlook.expected.cached - 32
+        assert (verdict(plan).cause, verdict(plan).hit) == (None, True)
 
 
 def test_without_leave_nothing_is_added() -> None:

@@ -1,4 +1,4 @@
-"""A chat template that writes the date, in the real llama.cpp: what a new day costs, and what option ``template`` saves.
+"""A chat template that writes the date, in the real llama.cpp: what a new day costs, and option ``template`` saves.
 
 The server gives each template the day's date as ``date_string`` unless the request does, so a request that carries
 another date gets the prompt that it would have got on that day.
@@ -20,7 +20,7 @@ from simulated import CATALOGUE
 
 from standfast.engines.child import ChildConfig
 from standfast.ledger.memory import MemoryLedger
-from standfast.policy import Leave, Option, Policy
+from standfast.policy import Option, Policy
 from standfast.prompt.replies import reader
 from standfast.turn import Arrival, Plan, Turns
 

@@ -263,12 +263,12 @@ def _template(asked: Asked, rules: Rules) -> Template:
     }
     untold = {cause for cause, told in wanted.items() if told and given.keys().isdisjoint(told)}
     theirs = {cause for cause, told in wanted.items() if told and cause not in untold}
-    if wanted["E1"].items() - given.items():  # told to drop it
+    if any(given.get(argument) != value for argument, value in wanted["E1"].items()):  # told to drop it
         theirs.discard("E1")
     if Option.TEMPLATE not in asked.leave.options or not asked.leave.policy.repairs:
         return Template(theirs=frozenset(theirs), offered=frozenset(untold))
     if untold:
-        ours = {argument: value for cause in untold for argument, value in wanted[cause].items()}
+        ours = {argument: value for cause in sorted(untold) for argument, value in wanted[cause].items()}
         asked.mended.fields[name] = canonical.key_form({**given, **ours})
     return Template(ours=frozenset(untold), theirs=frozenset(theirs))
 

@@ -251,15 +251,14 @@ class TestEngine:
         line = self.line()
         for given, sent in (
             ({"date_string": "today"}, {"date_string": "today"}),
-            ({"custom_tools": True}, {"custom_tools": True, "date_string": "03 Oct 2026"}),
+            ({"custom_tools": [{}]}, {"custom_tools": [{}], "date_string": "03 Oct 2026"}),
             (None, {"date_string": "03 Oct 2026"}),
             ([1], [1]),
         ):
             plan, _ = line.send(self.chat(chat_template_kwargs=given), after=0.5 * self.DAY)
             assert self.arguments(plan) == sent
         told = {"date_string": "today"}
-        line = Line("llama.cpp", "openai_chat", self.PIN)
-        plan, _ = line.send(self.chat(model=self.QWEN, chat_template_kwargs=told))
+        plan, _ = self.line().send(self.chat(model="Llama-3.2-Qwen3.6", chat_template_kwargs=told))
         assert self.arguments(plan) == {"date_string": "today", "preserve_thinking": True}
 
     def test_thinking_is_kept_where_the_template_can(self) -> None:

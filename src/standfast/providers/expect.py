@@ -174,7 +174,7 @@ class Signs:
     """What in a prompt may stop an engine's cache, by block."""
 
     thinking: int | None = None
-    """The first block of thinking in the history."""
+    """The first block of thinking in the history that a template may drop from now on."""
     answer: int | None = None
     """The first block of the answer to the request before, where that is expected to be held."""
     new_day: bool = False

@@ -62,7 +62,7 @@ def two_days(client: httpx.Client, *options: Option) -> tuple[Plan, int]:
     """A session's second request, a day after its first, and the tokens it found."""
     turns = Turns(MemoryLedger(1 << 20), budget_ms=float("inf"), rules_of=CATALOGUE.rules)
     session = f"You serve the readers of a small library. {options}"
-    body: Body = {"model": "m", "max_tokens": 8, "messages": [{"role": "system", "content": session * 9}]}
+    body: Body = {"model": "Llama-3.2", "max_tokens": 8, "messages": [{"role": "system", "content": session * 9}]}
     for n in range(2):
         body["messages"].append({"role": "user", "content": "Have you a book on bees?"})
         now = 1_790_942_400 + n * DAY

@@ -251,9 +251,7 @@ def _template(asked: Asked, rules: Rules) -> Template:
     request, name = asked.request, rules.template_field
     if name not in {param.path for param in request.dialect.params}:
         return Template()
-    where = request.fields.get(name)
-    given = canonical.decode(request.body[slice(*where)]) if where else None
-    given = {} if given is None else given
+    given = {} if (value := request.field(name)) is None else value
     if not isinstance(given, dict):
         return Template()
     date = datetime.fromtimestamp(asked.now if asked.began is None else asked.began, UTC)

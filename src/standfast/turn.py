@@ -292,10 +292,8 @@ class Turns:
         bill = bill_of(outlook, usage, attainable(seen)) if outlook and usage else None
         verdict = judge(seen, bill)
         if plan.tip is not None and verdict.cause is not None and not verdict.hit:
-            key = scope(plan.arrival.tenant, plan.arrival.upstream)
-            verdict = replace(
-                verdict, since=self._since(key, plan.tip.lineage + verdict.cause.encode(), plan.arrival.now)
-            )
+            key, what = scope(plan.arrival.tenant, plan.arrival.upstream), plan.tip.lineage + verdict.cause.encode()
+            verdict = replace(verdict, since=self._since(key, what, plan.arrival.now))
         self._notify(_judged(plan, verdict))
         return verdict
 

@@ -99,6 +99,26 @@ class LedgerError(StandfastError):
     """The ledger's store cannot be read or written."""
 
 
+class StoreError(StandfastError):
+    """The KV store. Never reaches a caller: what cannot be loaded is computed anew."""
+
+
+class RecordBroken(StoreError):
+    """A stored record is not what it should be: damaged, foreign, or of other tokens."""
+
+    def __init__(self, check: str) -> None:
+        super().__init__(f"a KV record failed its check of {check}; it is dropped and computed anew")
+        self.check = check
+
+
+class LayoutUnknown(StoreError):
+    """Bytes that are no state of the layout they were given for."""
+
+
+class MediumFailed(StoreError):
+    """A medium could not be opened, read or written."""
+
+
 class Doubt(StandfastError):
     """Raised and caught inside a plan: the client's own bytes go out."""
 

@@ -1,0 +1,144 @@
+"""The KV record (docs/format/block-record.md): packed in pieces without a copy, believed only after every check."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from struct import Struct
+
+import numpy as np
+from blake3 import blake3
+from xxhash import xxh3_128
+
+from standfast.errors import RecordBroken
+from standfast.store.names import Run, Tokens
+
+Buffer = bytes | bytearray | memoryview
+
+_HEAD = Struct("<4sBBBBIIQQ32s32s32s")
+_SEAL = 32
+TOKENS_AT = _HEAD.size + _SEAL
+_MAGIC, _VERSION, _ALIGN = b"SFKV", 1, 64
+
+
+class Kind(IntEnum):
+    """What a record holds."""
+
+    BLOCK = 1
+    WHOLE = 2
+    CONTEXT = 3
+
+
+class Seal(IntEnum):
+    """How damage is found."""
+
+    XXH3 = 1
+    """Of memory that nobody else writes."""
+    BLAKE3 = 2
+    """Keyed by the namespace: forgery too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One record, its body where it was read."""
+
+    kind: Kind
+    codec: int
+    namespace: bytes
+    run: Run
+    decoded: int
+    """Bytes of the body when decoded."""
+    body: memoryview
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the whole record."""
+        return body_at(len(self.run.tokens)) + self.body.nbytes
+
+
+def body_at(tokens: int) -> int:
+    """Offset of the body in a record of so many tokens."""
+    end = TOKENS_AT + 4 * tokens
+    return end + -end % _ALIGN
+
+
+def pack(record: Record, seal: Seal) -> list[Buffer]:
+    """The record in pieces, to be written one behind the other; the body is not copied."""
+    run = record.run
+    head = _HEAD.pack(
+        _MAGIC, _VERSION, record.kind, record.codec, seal, len(run.tokens), run.start, record.decoded,
+        record.body.nbytes, record.namespace, run.parent, run.key,
+    )  # fmt: skip
+    tokens = run.tokens.tobytes()
+    tokens += bytes(body_at(len(run.tokens)) - TOKENS_AT - len(tokens))
+    return [head + _sealed(seal, record.namespace, [head, tokens, record.body]), tokens, record.body]
+
+
+def unpack(data: Buffer, namespace: bytes, key: bytes) -> Record:
+    """The record that a medium has under ``key``, checked throughout but for its tokens: see ``holds``.
+
+    Raises RecordBroken, whose ``check`` names what did not hold.
+    """
+    view = memoryview(data).cast("B")
+    if view.nbytes < TOKENS_AT:
+        raise RecordBroken("length")
+    magic, version, kind, codec, seal, n, start, decoded, size, own, parent, name = _HEAD.unpack_from(view)
+    at = body_at(n)
+    checks = {
+        "magic": magic == _MAGIC,
+        "version": version == _VERSION,
+        "kind": kind in _KINDS and seal in _SEALS,
+        "length": view.nbytes == at + size,
+        "namespace": own == namespace,
+        "key": name == key,
+    }
+    for check, holds in checks.items():
+        if not holds:
+            raise RecordBroken(check)
+    parts = [view[: _HEAD.size], view[TOKENS_AT:]]
+    if bytes(view[_HEAD.size : TOKENS_AT]) != _sealed(Seal(seal), namespace, parts):
+        raise RecordBroken("seal")
+    tokens = np.frombuffer(view, "<u4", n, TOKENS_AT)
+    return Record(Kind(kind), codec, own, Run(name, parent, start, tokens), decoded, view[at:])
+
+
+def expect(record: Record, run: Run) -> Record:
+    """The record, if it is of just this run. Raises RecordBroken."""
+    own = record.run
+    checks = {
+        "key": own.key == run.key,
+        "parent": own.parent == run.parent,
+        "position": own.start == run.start,
+        "tokens": np.array_equal(own.tokens, run.tokens),
+    }
+    for check, holds in checks.items():
+        if not holds:
+            raise RecordBroken(check)
+    return record
+
+
+def peek(data: Buffer) -> tuple[Kind, bytes, bytes, Tokens]:
+    """Kind, namespace, parent and tokens of a record, unchecked but for their form: to build an index.
+
+    Raises RecordBroken.
+    """
+    view = memoryview(data).cast("B")
+    if view.nbytes < TOKENS_AT:
+        raise RecordBroken("length")
+    magic, version, kind, _, _, n, _, _, size, namespace, parent, _ = _HEAD.unpack_from(view)
+    if magic != _MAGIC or version != _VERSION or kind not in _KINDS:
+        raise RecordBroken("magic")
+    if view.nbytes != body_at(n) + size:
+        raise RecordBroken("length")
+    return Kind(kind), namespace, parent, np.frombuffer(view, "<u4", n, TOKENS_AT)
+
+
+_KINDS, _SEALS = frozenset(Kind), frozenset(Seal)
+
+
+def _sealed(seal: Seal, namespace: bytes, parts: Sequence[Buffer]) -> bytes:
+    hasher = xxh3_128() if seal is Seal.XXH3 else blake3(key=namespace)
+    for part in parts:
+        hasher.update(part)
+    return hasher.digest().ljust(_SEAL, b"\0")

@@ -95,6 +95,17 @@ class EngineFailed(EngineError):
     """The engine's process did not start, or died too often."""
 
 
+class SlotRefused(EngineError):
+    """The server did not save or restore a slot."""
+
+
+class SlotFileUnknown(EngineError):
+    """A slot file that cannot be taken apart: damaged, or of a form that is not known."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"the slot file cannot be used: {why}")
+
+
 class LedgerError(StandfastError):
     """The ledger's store cannot be read or written."""
 

@@ -102,11 +102,24 @@ class Slots:
     @contextmanager
     def lease(self, chain: Sequence[bytes], sizes: Sequence[int], now: float) -> Iterator[Lease]:
         """A slot for the time of a ``with`` block, released however the block ends."""
-        lease = Lease(self.choose(chain, sizes, now))
+        lease = self.take(chain, sizes, now)
         try:
             yield lease
         finally:
             self.release(lease.slot, chain if lease.answered else ())
+
+    def take(self, chain: Sequence[bytes], sizes: Sequence[int], now: float) -> Lease:
+        """``choose``, and what is known of the slot that was chosen."""
+        number = self.choose(chain, sizes, now)
+        slot = self._slots[number]
+        return Lease(number, slot.certain, slot.users == 1)
+
+    def landed(self, lease: Lease, number: int) -> None:
+        """The server ran the request in another slot than the one that was chosen for it."""
+        chosen, used = self._slots[lease.slot], self._slots[number]
+        used.chain, used.sizes, used.last_used = chosen.chain, chosen.sizes, chosen.last_used
+        used.certain = 0 if used.users else len(used.chain)
+        chosen.chain, chosen.sizes, chosen.certain = (), (), 0
 
     def forget(self) -> None:
         """The engine was restarted: all slots are empty. Requests that run keep theirs, and will fill them again."""
@@ -138,6 +151,10 @@ class Lease:
     """A slot that is held. Set ``answered`` as soon as the first byte of a good response has come."""
 
     slot: int
+    shared: int = 0
+    """So many links of the request the slot holds already."""
+    alone: bool = True
+    """No other request has the slot."""
     answered: bool = False
 
 

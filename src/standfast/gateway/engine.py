@@ -1,15 +1,18 @@
-"""What the gateway does for an engine that it runs itself: a slot for each request, usage fields always there."""
+"""What the gateway does for an engine that it runs itself: a slot for each request, with the state that was kept for
+it, usage fields always there, and the state taken in again after the response."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from standfast.engines.slots import OBEYED_BY, Lease, Slots, with_slot
+from standfast.engines.states import Named, Placed, States
 from standfast.engines.usage import UsageStream, normalise
 from standfast.events import EngineRestarted, Event
+from standfast.prompt.replies.reply import Usage
 from standfast.turn import Plan
 
 
@@ -20,6 +23,10 @@ class Seat:
     body: bytes
     dialect: str
     lease: Lease | None = None
+    placed: Placed | None = None
+    """The state that was put into its slot; None where none is kept."""
+    usage: Usage | None = None
+    """What the response said, once it has ended."""
 
     def answered(self) -> None:
         """A good response has begun, so the prompt has been computed."""
@@ -41,27 +48,63 @@ class EngineSide:
     ``slots`` is None where several workers share the engine: none of them knows what the others left in a slot.
     """
 
-    def __init__(self, upstream: str, slots: Slots | None) -> None:
+    def __init__(self, upstream: str, slots: Slots | None, states: States | None = None) -> None:
         self.upstream = upstream
         self._slots = slots
+        self._states = states if slots is not None else None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._tasks = set[asyncio.Task[None]]()
 
-    def open(self) -> None:
+    async def open(self) -> None:
         """Remember the loop that serves requests; ``observe`` may be called from another thread."""
         self._loop = asyncio.get_running_loop()
+        if self._states is not None:
+            await self._states.open()
+
+    async def close(self) -> None:
+        """Finish what is being taken in."""
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._states is not None:
+            await self._states.close()
 
     def observe(self, event: Event) -> None:
         """An observer: forgets the slots when the engine was restarted."""
         if isinstance(event, EngineRestarted) and self._slots is not None and self._loop is not None:
             self._loop.call_soon_threadsafe(self._slots.forget)
 
-    @contextmanager
-    def seat(self, dialect: str, body: bytes, plan: Plan | None, now: float) -> Iterator[Seat]:
+    @asynccontextmanager
+    async def seat(self, dialect: str, body: bytes, plan: Plan | None, now: float) -> AsyncIterator[Seat]:
         """A place for the time of a ``with`` block. Without a plan the engine itself chooses the slot."""
-        obeyed = self._slots is not None and dialect in OBEYED_BY
-        chain = plan.chain if obeyed and plan is not None else ()
+        obeyed = dialect in OBEYED_BY
+        chain = plan.chain if plan is not None and (obeyed or self._states) else ()
         if self._slots is None or plan is None or not chain:
             yield Seat(body, dialect)
             return
-        with self._slots.lease(chain, plan.sizes, now) as lease:
-            yield Seat(with_slot(body, lease.slot), dialect, lease)
+        lease = self._slots.take(chain, plan.sizes, now)
+        seat = Seat(with_slot(body, lease.slot) if obeyed else body, dialect, lease)
+        named = None
+        try:
+            if self._states is not None:
+                named = self._states.name(plan.arrival.tenant, chain, plan.sizes)
+                seat.placed = await self._states.place(named, lease.slot, lease.shared) if lease.alone else Placed()
+            yield seat
+        finally:
+            if named is not None and lease.answered:
+                task = asyncio.create_task(self._take_in(seat, lease, named, chain))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+            else:
+                self._slots.release(lease.slot, chain if lease.answered else ())
+
+    async def _take_in(self, seat: Seat, lease: Lease, named: Named, chain: tuple[bytes, ...]) -> None:
+        """Keep what the slot holds now. Meanwhile the slot counts as taken, so that a request rather goes elsewhere."""
+        assert self._slots is not None
+        assert self._states is not None
+        try:
+            prompt = seat.usage.prompt_tokens if seat.usage else 0
+            number = lease.slot if seat.dialect in OBEYED_BY else await self._states.slot_of(prompt, lease.slot)
+            if number != lease.slot:
+                self._slots.landed(lease, number)
+            await self._states.take(named, number, prompt, seat.placed.follows if seat.placed else b"")
+        finally:
+            self._slots.release(lease.slot, chain)

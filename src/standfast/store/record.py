@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from struct import Struct
+from typing import NamedTuple
 
 import numpy as np
 from blake3 import blake3
 from xxhash import xxh3_128
 
 from standfast.errors import RecordBroken
-from standfast.store.names import Run, Tokens
+from standfast.store.names import Run
 
 Buffer = bytes | bytearray | memoryview
 
@@ -118,20 +119,29 @@ def expect(record: Record, run: Run) -> Record:
     return record
 
 
-def peek(data: Buffer) -> tuple[Kind, bytes, bytes, Tokens]:
-    """Kind, namespace, parent and tokens of a record, unchecked but for their form: to build an index.
+class Peeked(NamedTuple):
+    """What the first bytes of a record say, unchecked: to learn what a medium holds."""
 
-    Raises RecordBroken.
-    """
+    kind: Kind
+    namespace: bytes
+    run: Run
+    """Its tokens as far as they were given."""
+    length: int
+    """Tokens of the record."""
+    nbytes: int
+    """Bytes of the record."""
+
+
+def peek(data: Buffer) -> Peeked:
+    """Read the first bytes of a record. Raises RecordBroken if they are of none."""
     view = memoryview(data).cast("B")
     if view.nbytes < TOKENS_AT:
         raise RecordBroken("length")
-    magic, version, kind, _, _, n, _, _, size, namespace, parent, _ = _HEAD.unpack_from(view)
+    magic, version, kind, _, _, n, start, _, size, namespace, parent, key = _HEAD.unpack_from(view)
     if magic != _MAGIC or version != _VERSION or kind not in _KINDS:
         raise RecordBroken("magic")
-    if view.nbytes != body_at(n) + size:
-        raise RecordBroken("length")
-    return Kind(kind), namespace, parent, np.frombuffer(view, "<u4", n, TOKENS_AT)
+    tokens = np.frombuffer(view, "<u4", min(n, (view.nbytes - TOKENS_AT) // 4), TOKENS_AT)
+    return Peeked(Kind(kind), namespace, Run(key, parent, start, tokens), n, body_at(n) + size)
 
 
 _KINDS, _SEALS = frozenset(Kind), frozenset(Seal)

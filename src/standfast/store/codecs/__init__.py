@@ -1,0 +1,1 @@
+"""How the bodies of blocks are written."""

@@ -1,0 +1,1 @@
+"""Which entry goes when there is no room."""

@@ -92,6 +92,12 @@ class Settings:
     engine_slots: int = _setting(2, "Contexts that the embedded engine keeps side by side.")
     engine_context: int = _setting(8192, "Tokens per slot of the embedded engine.")
     engine_requantise: bool = _setting(True, "Turn the embedded model's weights into Q8_0 once, for speed.")
+    kv: bool = _setting(True, "Keep the embedded engine's KV state in tiers (docs/kv.md).")
+    kv_contexts: int = _setting(100, "Complete contexts kept ready in memory.")
+    kv_memory_mb: int = _setting(2048, "Memory for them; blocks that they share count once.")
+    kv_archive: str = _setting("disk", "Where states go that leave memory: disk (in state_dir) or none.")
+    kv_archive_mb: int = _setting(8192, "Size of the archive; what its policy values least goes first.")
+    kv_codec: str = _setting("raw", "How they are written there: raw.")
     log_level: str = _setting("info", "debug, info, warning or error.")
     upstreams: tuple[Upstream, ...] = ()
     """Empty: the embedded engine."""
@@ -103,6 +109,10 @@ class Settings:
     @property
     def bills(self) -> Path:
         return self.state_dir / "bills.sqlite"
+
+    @property
+    def archive(self) -> Path:
+        return self.state_dir / "kv"
 
     @property
     def models_dir(self) -> Path:
@@ -220,7 +230,13 @@ def _upstream(row: Any, index: int, path: Path | None) -> Upstream:
 _UPSTREAM_KEYS = {f.name for f in fields(Upstream)}
 _TRUTH = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 
-_CHOICES = {"policy": (FORM,), "ledger": ("sqlite", "memory"), "log_level": ("debug", "info", "warning", "error")}
+_CHOICES = {
+    "policy": (FORM,),
+    "ledger": ("sqlite", "memory"),
+    "kv_archive": ("disk", "none"),
+    "kv_codec": ("raw",),
+    "log_level": ("debug", "info", "warning", "error"),
+}
 _TOP = {"port": 1 << 16}
 
 

@@ -15,6 +15,8 @@ from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 
+from blake3 import blake3
+
 from standfast.config import Settings
 from standfast.engines import cores, model
 from standfast.engines.child import COMMAND, ChildConfig, reason
@@ -27,6 +29,7 @@ STOP_SECONDS = 5.0
 MAX_DEATHS = 5
 DEATHS_WITHIN = 60.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
+_SHARED_MEMORY = Path("/dev/shm")
 
 
 class EmbeddedEngine:
@@ -125,7 +128,7 @@ class EmbeddedEngine:
             context=settings.engine_context,
             threads=cores.threads(settings.engine_threads),
             own_template=model.is_given(settings),
-            slot_folder=str(_slot_folder(settings.state_dir)),
+            slot_folder=str(slot_folder(settings)),
         )
         log = _open_log(self.log_path)
         try:
@@ -217,9 +220,19 @@ def _hold_port() -> socket.socket:
     return held
 
 
-def _slot_folder(state_dir: Path) -> Path:
-    folder = state_dir / "slots"
-    with room_errors(state_dir):
+def slot_folder(settings: Settings) -> Path:
+    """Where the engine saves slots: memory where that can be had as a folder of this user's alone, else state_dir."""
+    name = blake3(str(settings.state_dir.absolute()).encode()).hexdigest(8)
+    folder = _SHARED_MEMORY / f"standfast-{os.getuid()}-{name}"
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        stat = folder.lstat()
+        if stat.st_uid == os.getuid() and stat.st_mode & 0o777 == 0o700 and folder.is_dir():
+            return folder
+    except OSError:
+        pass  # no such memory here, or somebody else has the name
+    folder = settings.state_dir / "slots"
+    with room_errors(settings.state_dir):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return folder
 

@@ -40,10 +40,11 @@ class LlamaServer:
         """Empty a slot."""
         await self.ask("POST", f"/slots/{slot}?action=erase", {})
 
-    async def prompts(self) -> dict[int, int]:
-        """The idle slots, with the length of the prompt that ran in each last, in tokens."""
+    async def last_with(self, least: int, most: int) -> int | None:
+        """The idle slot that holds ``least`` to ``most`` tokens, the latest used; None if there is none."""
         slots = await self.ask("GET", "/slots", None)
-        return {s["id"]: s.get("n_prompt_tokens", 0) for s in slots if not s["is_processing"]}
+        ran = [s for s in slots if not s["is_processing"] and least <= s.get("n_prompt_tokens", 0) <= most]
+        return max(ran, key=lambda s: s.get("id_task", -1))["id"] if ran else None
 
     async def ask(self, method: str, path: str, body: Any) -> Any:
         """One call. Raises SlotRefused with what the server said, EngineError if it could not be reached."""

@@ -133,13 +133,13 @@ class States:
         finally:
             path.unlink(missing_ok=True)
 
-    async def slot_of(self, prompt: int, expected: int) -> int:
-        """The slot that ran a request of ``prompt`` tokens, where the server chose it by itself."""
+    async def slot_of(self, prompt: int, output: int, expected: int) -> int:
+        """The slot that ran a request of ``prompt`` tokens and wrote ``output``, where the server chose it."""
         try:
-            ran = [n for n, tokens in (await self._server.prompts()).items() if tokens == prompt]
+            ran = await self._server.last_with(prompt, prompt + output)
         except StandfastError:
-            ran = []
-        return expected if expected in ran or not ran else ran[0]
+            ran = None
+        return expected if ran is None else ran
 
     def computed(self, tokens: int, seconds: float) -> None:
         """The engine computed so many tokens of a prompt: tells what a load must beat."""

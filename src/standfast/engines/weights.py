@@ -51,7 +51,7 @@ def check_sealed(path: Path, digest: str | None = None) -> None:
     digest is the pinned one, where there is one; it outranks the seal's.
     """
     check_gguf(path)
-    sealed = _read_seal(path)
+    sealed = _read_json(_seal_path(path))
     wanted = digest or sealed.get("sha256")
     if not wanted:
         raise _broken(path, "nothing tells its digest")
@@ -75,6 +75,33 @@ def file_digest(path: Path) -> str:
     """SHA-256 of a file, in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def known_digest(path: Path, notes: Path) -> str:
+    """SHA-256 of a file's contents; read again only if its size or time has changed since it was noted in ``notes``."""
+    stat = path.stat()
+    for seal_path in (_seal_path(path), notes):
+        sealed = _read_json(seal_path)
+        if (sealed.get("size"), sealed.get("mtime_ns")) == (stat.st_size, stat.st_mtime_ns):
+            return str(sealed["sha256"])
+    digest = file_digest(path)
+    note = {"sha256": digest, "size": stat.st_size, "mtime_ns": stat.st_mtime_ns}
+    with publishing(notes) as part:
+        part.write_text(json.dumps(note), encoding="utf-8")
+    return digest
+
+
+def kv_heads(path: Path) -> int:
+    """KV heads of a model, by its file; 1 if that does not tell."""
+    try:
+        import gguf
+
+        reader = gguf.GGUFReader(path)
+        name = reader.fields["general.architecture"].contents()
+        heads = reader.fields[f"{name}.attention.head_count_kv"].contents()
+    except (ImportError, KeyError, ValueError, IndexError, OSError):
+        return 1
+    return heads if isinstance(heads, int) else 1
 
 
 @contextlib.contextmanager
@@ -166,9 +193,9 @@ def _seal_path(path: Path) -> Path:
     return path.with_name(path.name + ".seal")
 
 
-def _read_seal(path: Path) -> dict[str, Any]:
+def _read_json(path: Path) -> dict[str, Any]:
     try:
-        value = json.loads(_seal_path(path).read_text(encoding="utf-8"))
+        value = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
     return value if isinstance(value, dict) else {}

@@ -82,7 +82,7 @@ class Gateway:
             if message["type"] == "lifespan.startup":
                 await self._relay.open()
                 if self._parts.engine is not None:
-                    self._parts.engine.open()
+                    await self._parts.engine.open()
                 await send({"type": "lifespan.startup.complete"})
             elif message["type"] == "lifespan.shutdown":
                 await self._shut_down()
@@ -94,6 +94,8 @@ class Gateway:
         end = time.monotonic() + _LAST_WORDS
         while self._running and time.monotonic() < end:
             await asyncio.sleep(0.01)
+        if self._parts.engine is not None:
+            await self._parts.engine.close()
         await self._relay.close()
         if self._close is not None:
             self._close()

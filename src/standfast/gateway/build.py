@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 
 from standfast.config import Settings, Upstream
+from standfast.engines.keeping import states_of
 from standfast.engines.slots import Slots
 from standfast.events import Event, Observer
 from standfast.gateway.app import Gateway
@@ -69,7 +70,8 @@ def make_app(
     engine, upstreams = None, tuple(_known(upstream, catalogue) for upstream in settings.upstreams)
     if engine_url is not None:
         alone = settings.workers <= 1
-        engine = EngineSide(EMBEDDED, Slots(max(1, settings.engine_slots)) if alone else None)
+        slots = Slots(max(1, settings.engine_slots)) if alone else None
+        engine = EngineSide(EMBEDDED, slots, states_of(settings, engine_url) if alone else None)
         upstreams = (Upstream(EMBEDDED, engine_url, provider="llama.cpp"),)
         if listeners is not None:
             listeners.add(engine.observe)

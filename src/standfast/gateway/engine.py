@@ -7,13 +7,16 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from standfast.engines.slots import OBEYED_BY, Lease, Slots, with_slot
-from standfast.engines.states import Named, Placed, States
 from standfast.engines.usage import UsageStream, normalise
 from standfast.events import EngineRestarted, Event
 from standfast.prompt.replies.reply import Usage
 from standfast.turn import Plan
+
+if TYPE_CHECKING:  # the store is an extra
+    from standfast.engines.states import Named, Placed, States
 
 
 @dataclass(slots=True)
@@ -24,7 +27,7 @@ class Seat:
     dialect: str
     lease: Lease | None = None
     placed: Placed | None = None
-    """The state that was put into its slot; None where none is kept."""
+    """The state that was put into its slot, where that was tried."""
     usage: Usage | None = None
     """What the response said, once it has ended."""
 
@@ -84,9 +87,8 @@ class EngineSide:
         seat = Seat(with_slot(body, lease.slot) if obeyed else body, dialect, lease)
         named = None
         try:
-            if self._states is not None:
-                named = self._states.name(plan.arrival.tenant, chain, plan.sizes)
-                seat.placed = await self._states.place(named, lease.slot, lease.shared) if lease.alone else Placed()
+            if self._states is not None and (named := self._states.name(plan.arrival.tenant, chain, plan.sizes)):
+                seat.placed = await self._states.place(named, lease.slot, lease.shared) if lease.alone else None
             yield seat
         finally:
             if named is not None and lease.answered:
@@ -101,8 +103,10 @@ class EngineSide:
         assert self._slots is not None
         assert self._states is not None
         try:
-            prompt = seat.usage.prompt_tokens if seat.usage else 0
-            number = lease.slot if seat.dialect in OBEYED_BY else await self._states.slot_of(prompt, lease.slot)
+            prompt, output = (seat.usage.prompt_tokens, seat.usage.output_tokens) if seat.usage else (0, 0)
+            number = lease.slot
+            if seat.dialect not in OBEYED_BY:
+                number = await self._states.slot_of(prompt, output, lease.slot)
             if number != lease.slot:
                 self._slots.landed(lease, number)
             await self._states.take(named, number, prompt, seat.placed.follows if seat.placed else b"")

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import ExitStack
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
 
@@ -154,13 +154,13 @@ class Exchange:
         self._caller.watch()
         self._record.plan = plan = self._plan(route.upstream, leave, body)
         sent = body if plan is None else plan.body
-        with ExitStack() as places:
+        async with AsyncExitStack() as places:
             if plan is not None and self._parts.engine_at(route.upstream) is None:
                 await self._parts.fan_out.hold(plan)
                 places.callback(self._parts.fan_out.began, plan)
                 if plan.outlook is None or plan.outlook.rules.readable != "end":
                     self._record.on_first = partial(self._parts.fan_out.began, plan)
-            seat = self._take_seat(places, route, sent, plan)
+            seat = await self._take_seat(places, route, sent, plan)
             response = await self._ask(route, sent if seat is None else seat.body, leave.policy, own=seat is not None)
             if seat is None and plan is not None and plan.changed and response.status in _REFUSALS:
                 response = await self._ask_again(route, plan, response)
@@ -168,6 +168,8 @@ class Exchange:
                 await Answer(self._caller, response, self._record).converse(seat)
             finally:
                 response.close()
+                if seat is not None:
+                    seat.usage = self._record.reply().usage
 
     def _plan(self, upstream: Upstream, leave: Leave, body: bytes) -> Plan | None:
         """What to send instead; None to send what came. Raises only for a fault of the caller's."""
@@ -197,12 +199,14 @@ class Exchange:
             self._record.failed("plan", error)
             return None
 
-    def _take_seat(self, places: ExitStack, route: routes.Route, body: bytes, plan: Plan | None) -> Seat | None:
+    async def _take_seat(
+        self, places: AsyncExitStack, route: routes.Route, body: bytes, plan: Plan | None
+    ) -> Seat | None:
         engine = self._parts.engine_at(route.upstream)
         if engine is None:
             return None
         try:
-            return places.enter_context(engine.seat(route.dialect, body, plan, time.monotonic()))
+            return await places.enter_async_context(engine.seat(route.dialect, body, plan, time.monotonic()))
         except Exception as error:
             self._record.failed("slot", error)
             return Seat(body, route.dialect)

@@ -73,7 +73,7 @@ def test_forgery_is_found_by_the_keyed_seal() -> None:
     made = record([1, 2], b"true")
     head, tokens, _ = pack(made, Seal.BLAKE3)
     other = bytes(32)
-    forged = head[: TOKENS_AT - 32] + blake3(bytes(head[:128]) + bytes(tokens) + b"lies", key=other).digest()
+    forged = bytes(head[: TOKENS_AT - 32]) + blake3(bytes(head[:128]) + bytes(tokens) + b"lies", key=other).digest()
     with pytest.raises(RecordBroken, match="seal"):
         unpack(b"".join([forged, bytes(tokens), b"lies"]), NAMESPACE, made.run.key)
 

@@ -28,10 +28,7 @@ class Outside(RamMedium):
     """A medium that outlives a store, and that others can write to."""
 
     down = False
-
-    @property
-    def shared(self) -> bool:
-        return True
+    shared = True
 
     @contextmanager
     def get_many(self, keys: Any) -> Iterator[Any]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import lmdb
 
@@ -44,7 +45,7 @@ class DiskMedium:
     def get_many(self, keys: Sequence[bytes]) -> Iterator[list[memoryview | None]]:
         """Views of the mapped file."""
         with self._reading() as txn:
-            found: list[memoryview | None] = [txn.get(key) for key in keys]
+            found: list[Any] = [txn.get(key) for key in keys]
             yield found
 
     def peek_many(self, keys: Sequence[bytes], size: int) -> list[bytes | None]:

@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from standfast.store.layout import Layout, Plane
-from standfast.store.names import Scope, Tokens, token_ids
+from standfast.store.names import Scope, Tokens, runs, token_ids
+from standfast.store.record import Kind, Record
 from standfast.store.tiers import Loaded
 
 LAYOUT = Layout("test 1", (Plane("k", "f16", 3, 2, 4), Plane("v", "f16", 3, 2, 4)), 16)
@@ -42,3 +43,10 @@ def joined(loaded: Loaded, layout: Layout = LAYOUT) -> States:
         pieces = b"".join(bytes(piece) for piece in layout.cut(body, len(run.tokens), used))
         out.append(np.frombuffer(pieces, np.uint16).reshape(2, 3, used, 8).transpose(2, 0, 1, 3))
     return np.concatenate(out)
+
+
+def record(*tokens: int) -> Record:
+    """A block of these tokens."""
+    run = next(runs(NAMESPACE, tokens_of(tokens)))
+    body = body_of(states(run.tokens))(0, len(run.tokens))
+    return Record(Kind.BLOCK, 0, NAMESPACE, run, len(body), memoryview(body))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 
@@ -40,6 +40,22 @@ class FailedOpen(Event):
     """plan, sent (refused by the upstream), slot, learn, ledger or read (the response)."""
     reason: str
     """Class of the error, and our own message or the place where it arose; never prompt text."""
+
+
+@dataclass(frozen=True, slots=True)
+class StatesServed(Event):
+    """Where the state of a prompt came from, at an engine whose states are kept."""
+
+    upstream: str
+    loaded: Mapping[str, int]
+    """Tokens by tier: ``l1``, ``l2``, ``l3``."""
+    live: int
+    """Tokens that the engine's slot held already."""
+    computed: int
+    """Tokens that had to be computed."""
+    load_bytes: int
+    load_seconds: float
+    """Time to find the state and to put it into the slot."""
 
 
 @dataclass(frozen=True, slots=True)

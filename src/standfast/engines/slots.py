@@ -114,12 +114,15 @@ class Slots:
         slot = self._slots[number]
         return Lease(number, slot.certain, slot.users == 1)
 
-    def landed(self, lease: Lease, number: int) -> None:
-        """The server ran the request in another slot than the one that was chosen for it."""
+    def landed(self, lease: Lease, number: int, chain: tuple[bytes, ...], sizes: tuple[int, ...]) -> None:
+        """The server ran a request, which has ended, in another slot than the one that was chosen for it."""
         chosen, used = self._slots[lease.slot], self._slots[number]
-        used.chain, used.sizes, used.last_used = chosen.chain, chosen.sizes, chosen.last_used
-        used.certain = 0 if used.users else len(used.chain)
-        chosen.chain, chosen.sizes, chosen.certain = (), (), 0
+        if chosen.chain == chain and not chosen.users:
+            chosen.chain, chosen.sizes, chosen.certain = (), (), 0
+        if used.users:
+            used.certain = 0
+        else:
+            used.chain, used.sizes, used.certain = chain, sizes, len(chain)
 
     def forget(self) -> None:
         """The engine was restarted: all slots are empty. Requests that run keep theirs, and will fill them again."""

@@ -66,8 +66,6 @@ class Placed:
     size: int = 0
     """Bytes of it."""
     seconds: float = 0.0
-    follows: bytes = b""
-    """Name of the context that the request continues; empty if it only begins like it."""
 
     @property
     def tokens(self) -> int:
@@ -122,12 +120,12 @@ class States:
         placed.seconds = time.perf_counter() - started
         return placed
 
-    async def take(self, named: Named, slot: int, prompt: int, follows: bytes) -> None:
+    async def take(self, named: Named, slot: int, prompt: int) -> None:
         """Take in what a slot holds after a response to ``prompt`` tokens (0: not known). Never raises."""
         path = self._file()
         try:
             await self._server.save(slot, path.name)
-            await asyncio.to_thread(self._keep, named, path, prompt, follows)
+            await asyncio.to_thread(self._keep, named, path, prompt)
         except StandfastError as error:
             self._fell("taken from", slot, error)
         finally:
@@ -152,11 +150,10 @@ class States:
         if recalled is None or self._probed is None:
             return False
         context, upto, shared = recalled
-        if named.heads[shared - 1] == context.name:
-            placed.follows = context.name
         if live >= shared:
             return False
-        tokens = context.tokens if placed.follows else context.tokens[: int(upto * _MARGIN) + _WORTH]
+        goes_on = named.heads[shared - 1] == context.name
+        tokens = context.tokens if goes_on else context.tokens[: int(upto * _MARGIN) + _WORTH]
         found = self.store.find(named.namespace, tokens, self._probed.layout)
         if found.tokens < _WORTH:
             return False
@@ -172,7 +169,7 @@ class States:
         else:
             write_slot(path, probed.layout, probed.shape, loaded.parts)
 
-    def _keep(self, named: Named, path: Path, prompt: int, follows: bytes) -> None:
+    def _keep(self, named: Named, path: Path, prompt: int) -> None:
         if self._probed is None:
             return
         read = read_whole if self._probed.shape is None else read_slot
@@ -180,7 +177,7 @@ class States:
             if len(state.tokens) < max(prompt, 1):
                 return  # another request has the slot already
             heads = named.places(prompt or len(state.tokens))
-            self.store.keep(named.namespace, state.tokens, heads, self._probed.layout, state.body, follows=follows)
+            self.store.keep(named.namespace, state.tokens, heads, self._probed.layout, state.body)
 
     def _file(self) -> Path:
         self._serial += 1

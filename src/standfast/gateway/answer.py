@@ -34,18 +34,19 @@ class Answer:
     async def converse(self, seat: Seat | None) -> None:
         """Relay the answer of a model. ``seat`` is given for the gateway's own engine."""
         status = self._response.status
-        if seat is not None and status < 300:
-            seat.answered()
         raw = {name.lower(): value for name, value in self._response.raw_headers}
         streaming = raw.get(b"content-type", b"").lower().startswith(b"text/event-stream")
         readable = raw.get(b"content-encoding", b"identity").strip().lower() == b"identity"
+        if seat is not None and status < 300:
+            seat.answered(streaming=streaming)
         self._record.begin_reply(status, streaming=streaming, readable=readable)
         seat = seat if readable and status < 300 else None
         if not streaming:
             await self._hold(seat)
             return
         chunks = _chunks(self._response)
-        await self._caller.start(status, self._headers(framed=seat is None) + self._record.verdict(ended=False))
+        told = self._record.verdict(ended=False) + (seat.headers(None) if seat else [])
+        await self._caller.start(status, self._headers(framed=seat is None) + told)
         await self._relay(chunks if seat is None else _filled(chunks, seat))
 
     async def _relay(self, chunks: AsyncIterator[bytes]) -> None:
@@ -86,7 +87,7 @@ class Answer:
         self._record.whole = True
         out = self._headers(framed=seat is None) + self._record.verdict(ended=True)
         if seat is not None:
-            out.append((b"content-length", b"%d" % len(shown)))
+            out += [*seat.headers(self._record.reply().usage), (b"content-length", b"%d" % len(shown))]
         await self._record.settle()
         await self._caller.start(self._response.status, out)
         await self._caller.end(shown)

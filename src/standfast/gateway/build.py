@@ -71,7 +71,7 @@ def make_app(
     if engine_url is not None:
         alone = settings.workers <= 1
         slots = Slots(max(1, settings.engine_slots)) if alone else None
-        engine = EngineSide(EMBEDDED, slots, states_of(settings, engine_url) if alone else None)
+        engine = EngineSide(EMBEDDED, slots, states_of(settings, engine_url) if alone else None, observe)
         upstreams = (Upstream(EMBEDDED, engine_url, provider="llama.cpp"),)
         if listeners is not None:
             listeners.add(engine.observe)

@@ -4,6 +4,7 @@ it, usage fields always there, and the state taken in again after the response."
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -11,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from standfast.engines.slots import OBEYED_BY, Lease, Slots, with_slot
 from standfast.engines.usage import UsageStream, normalise
-from standfast.events import EngineRestarted, Event
+from standfast.events import EngineRestarted, Event, Observer, StatesServed, nobody
+from standfast.gateway.headers import Pair
 from standfast.prompt.replies.reply import Usage
 from standfast.turn import Plan
 
@@ -25,16 +27,21 @@ class Seat:
 
     body: bytes
     dialect: str
+    request_id: str = ""
     lease: Lease | None = None
     placed: Placed | None = None
     """The state that was put into its slot, where that was tried."""
     usage: Usage | None = None
     """What the response said, once it has ended."""
+    began: float = 0.0
+    computed_in: float | None = None
+    """Seconds from then to the first byte of a stream."""
 
-    def answered(self) -> None:
-        """A good response has begun, so the prompt has been computed."""
+    def answered(self, *, streaming: bool) -> None:
+        """A good response has begun, so the prompt has been computed; if it streams, just now."""
         if self.lease is not None:
             self.lease.answered = True
+            self.computed_in = time.monotonic() - self.began if streaming else None
 
     def whole(self, body: bytes) -> bytes:
         """A non-streaming answer with all usage fields."""
@@ -44,6 +51,27 @@ class Seat:
         """The same for a streaming one."""
         return UsageStream(self.dialect)
 
+    def served(self, upstream: str, usage: Usage | None) -> StatesServed | None:
+        """Where the prompt's state came from; without its usage only what was loaded is known. None: none is kept."""
+        if (placed := self.placed) is None:
+            return None
+        loaded, left = dict[str, int](), placed.tokens if usage is None else usage.cached_tokens
+        for tier, tokens in placed.by_tier.items():  # the server leaves what was loaded behind the prompt's own
+            loaded[tier] = min(tokens, left)
+            left -= loaded[tier]
+        live, computed = (left, usage.prompt_tokens - usage.cached_tokens) if usage else (0, 0)
+        return StatesServed(self.request_id, upstream, loaded, live, computed, placed.size, placed.seconds)
+
+    def headers(self, usage: Usage | None) -> list[Pair]:
+        """The same, for the caller."""
+        if (served := self.served("", usage)) is None:
+            return []
+        told: dict[str, object] = {tier: served.loaded.get(tier, 0) for tier in ("l1", "l2", "l3")}
+        if usage is not None:
+            told |= {"live": served.live, "computed": served.computed}
+        told |= {"bytes": served.load_bytes, "ms": f"{served.load_seconds * 1e3:.1f}"}
+        return [(b"x-standfast-kv", ", ".join(f"{name}={value}" for name, value in told.items()).encode())]
+
 
 class EngineSide:
     """One engine, at the upstream of that name.
@@ -51,8 +79,11 @@ class EngineSide:
     ``slots`` is None where several workers share the engine: none of them knows what the others left in a slot.
     """
 
-    def __init__(self, upstream: str, slots: Slots | None, states: States | None = None) -> None:
+    def __init__(
+        self, upstream: str, slots: Slots | None, states: States | None = None, tell: Observer = nobody
+    ) -> None:
         self.upstream = upstream
+        self._tell = tell
         self._slots = slots
         self._states = states if slots is not None else None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -84,31 +115,33 @@ class EngineSide:
             yield Seat(body, dialect)
             return
         lease = self._slots.take(chain, plan.sizes, now)
-        seat = Seat(with_slot(body, lease.slot) if obeyed else body, dialect, lease)
+        seat = Seat(with_slot(body, lease.slot) if obeyed else body, dialect, plan.arrival.request_id, lease)
         named = None
         try:
             if self._states is not None and (named := self._states.name(plan.arrival.tenant, chain, plan.sizes)):
                 seat.placed = await self._states.place(named, lease.slot, lease.shared) if lease.alone else None
+            seat.began = time.monotonic()
             yield seat
         finally:
+            self._slots.release(lease.slot, chain if lease.answered else ())
             if named is not None and lease.answered:
                 task = asyncio.create_task(self._take_in(seat, lease, named, chain))
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
-            else:
-                self._slots.release(lease.slot, chain if lease.answered else ())
 
     async def _take_in(self, seat: Seat, lease: Lease, named: Named, chain: tuple[bytes, ...]) -> None:
-        """Keep what the slot holds now. Meanwhile the slot counts as taken, so that a request rather goes elsewhere."""
-        assert self._slots is not None
-        assert self._states is not None
-        try:
-            prompt, output = (seat.usage.prompt_tokens, seat.usage.output_tokens) if seat.usage else (0, 0)
-            number = lease.slot
-            if seat.dialect not in OBEYED_BY:
-                number = await self._states.slot_of(prompt, output, lease.slot)
-            if number != lease.slot:
-                self._slots.landed(lease, number)
-            await self._states.take(named, number, prompt, seat.placed.follows if seat.placed else b"")
-        finally:
-            self._slots.release(lease.slot, chain)
+        """Keep what the slot holds now. The server does one thing after the other, so a request that gets the slot at
+        once does not change what is saved."""
+        if self._slots is None or self._states is None:
+            return
+        if served := seat.served(self.upstream, seat.usage):
+            self._tell(served)
+        if seat.usage and seat.computed_in:
+            self._states.computed(seat.usage.prompt_tokens - seat.usage.cached_tokens, seat.computed_in)
+        prompt, output = (seat.usage.prompt_tokens, seat.usage.output_tokens) if seat.usage else (0, 0)
+        number = lease.slot
+        if seat.dialect not in OBEYED_BY:
+            number = await self._states.slot_of(prompt, output, lease.slot)
+        if number != lease.slot:
+            self._slots.landed(lease, number, chain, named.sizes)
+        await self._states.take(named, number, prompt)

@@ -51,6 +51,10 @@ class Tier:
                 self.used += size
                 self._policy.insert(key, size, cost, parent)
 
+    def trim(self) -> None:
+        """Keep the bound where more was found on the medium: others wrote there, or the bound was another."""
+        self._evict(self.used - self.capacity)
+
     def hit(self, keys: Sequence[bytes]) -> None:
         """These served a request."""
         with self._lock:

@@ -150,13 +150,11 @@ class Store:
         heads: Sequence[tuple[bytes, int]],
         layout: Layout,
         body_of: Callable[[int, int], Buffer],
-        *,
-        follows: bytes = b"",
     ) -> int:
         """Take in the state of all tokens of a request. Returns how many of them were not in memory before.
 
-        ``body_of(a, b)``: the state of tokens a to b; ``heads``: see Context; ``follows``: the name of the context that
-        this one continues, which is not needed any more.
+        ``body_of(a, b)``: the state of tokens a to b; ``heads``: see Context. Contexts that this one goes on from are
+        not needed any more.
         """
         chain = list(runs(namespace, tokens, layout.block))
         context = Context(namespace, tokens, tuple(run.key for run in chain), tuple(heads))
@@ -169,19 +167,17 @@ class Store:
             if not self._ram.publish(record):
                 return 0
             sizes[run.key] = record.nbytes
+        followed = [context_key(namespace, name) for name, _ in context.heads[:-1]]
         with self._lock:
-            followed = context_key(namespace, follows) if follows else b""
-            recurring = set(known) - self._latest.keys_of(followed)
+            recurring = set(known).difference(*map(self._latest.keys_of, [context.key, *followed]))
             for run in fresh:
                 self._index.add(run, 0)
-            gone = self._latest.keep(context, sizes)
-            if followed != context.key:
-                gone += self._latest.drop([followed])
+            gone = self._latest.keep(context, sizes) + self._latest.drop(followed)
             self._heads.add(context)
-            shadowed = [key for run in fresh for key in self._index.shadowed(run)]
+            outdated = followed + [key for run in fresh for key in self._index.shadowed(run)]
         for key in recurring:
             self._sketch.add(key)
-        self.mover.submit(partial(self._send_down, context, chain, layout, shadowed, followed))
+        self.mover.submit(partial(self._send_down, context, chain, layout, outdated))
         # Behind it: what leaves memory is archived first.
         if gone and not self.mover.submit(partial(self._leave, gone)):
             self._leave(gone)
@@ -223,9 +219,7 @@ class Store:
             return None
         return out
 
-    def _send_down(
-        self, context: Context, chain: Sequence[Run], layout: Layout, shadowed: Sequence[bytes], followed: bytes
-    ) -> None:
+    def _send_down(self, context: Context, chain: Sequence[Run], layout: Layout, outdated: Sequence[bytes]) -> None:
         """Archive what is new, give fragments that recur to the tiers in between, delete what is superseded."""
         for number, tier in enumerate(self.tiers, 1):
             is_archive = number == len(self.tiers)
@@ -236,9 +230,8 @@ class Store:
                     cost = self.computing.seconds(len(run.tokens))
                     if record and tier.put(record, layout, cost=cost, exact=exact):
                         self._came(run, number)
-            tier.discard(shadowed)
+            tier.discard(outdated)
             if is_archive:
-                tier.discard([followed] if followed != context.key else [])
                 tier.discard([context.key])
                 tier.put(to_record(context), None)
 
@@ -285,6 +278,7 @@ class Store:
                 if head is None:
                     break
                 found = self._note(run.key, head, number) or found
+            tier.trim()
         return found
 
     def _survey(self, number: int) -> None:
@@ -297,6 +291,7 @@ class Store:
                 self._note_all(batch, number)
                 batch = []
         self._note_all(batch, number)
+        tier.trim()
 
     def _note_all(self, keys: Sequence[bytes], number: int) -> None:
         for key, head in zip(keys, self.tiers[number - 1].shelf.peek(keys, _PEEK), strict=True):

@@ -53,10 +53,10 @@ def make(*media: Outside, contexts: int = 100, capacity: int = 1 << 30, below: i
     return store
 
 
-def keep(store: Store, tokens: Tokens, name: int = 0, follows: int | None = None, namespace: bytes = NAMESPACE) -> int:
-    heads = [(b"h" * 32, len(tokens) // 2), (name.to_bytes(32, "big"), len(tokens))]
-    before = b"" if follows is None else follows.to_bytes(32, "big")
-    return store.keep(namespace, tokens, heads, LAYOUT, body_of(states(tokens)), follows=before)
+def keep(store: Store, tokens: Tokens, name: int = 0, *, follows: int | None = None) -> int:
+    names = [b"h" * 32] + ([] if follows is None else [follows.to_bytes(32, "big")]) + [name.to_bytes(32, "big")]
+    heads = [(head, len(tokens)) for head in names]
+    return store.keep(NAMESPACE, tokens, heads, LAYOUT, body_of(states(tokens)))
 
 
 @contextmanager
@@ -244,26 +244,28 @@ class Anything(RuleBasedStateMachine):
         keep(self.store, tokens_of(chain), len(self.kept))
         self.kept.append(chain)
 
-    @rule(data=st.data(), more=st.lists(st.integers(0, 1), min_size=1, max_size=20))
-    def go_on(self, data: st.DataObject, more: list[int]) -> None:
+    @rule(n=st.integers(0, 99), more=st.lists(st.integers(0, 1), min_size=1, max_size=20))
+    def go_on(self, n: int, more: list[int]) -> None:
         if self.kept:
-            n = data.draw(st.integers(0, len(self.kept) - 1))
+            n %= len(self.kept)
             chain = self.kept[n] + more
             keep(self.store, tokens_of(chain), len(self.kept), follows=n)
             self.kept.append(chain)
 
-    @rule(data=st.data())
-    def damage(self, data: st.DataObject) -> None:
-        medium = data.draw(st.sampled_from(self.media))
-        if keys := sorted(dict(medium.keys())):
-            key, other = data.draw(st.sampled_from(keys)), data.draw(st.sampled_from(keys))
-            with medium.get_many([other]) as (view,):
-                value = bytearray(view)
-            if key == other:
-                value[data.draw(st.integers(0, len(value) - 1))] ^= data.draw(st.integers(1, 255))
-            medium.delete_many([key])
-            if data.draw(st.booleans()):
-                medium.put_many([(key, [value])])
+    @rule(medium=st.integers(0, 1), n=st.integers(0, 99), other=st.integers(0, 99), at=st.integers(0, 9999))
+    def damage(self, medium: int, n: int, other: int, at: int) -> None:
+        """Another record's bytes, a bit that flipped, or nothing in the place of a record."""
+        self.store.mover.flush()
+        keys = sorted(dict(self.media[medium].keys()))
+        if not keys:
+            return
+        with self.media[medium].get_many([keys[other % len(keys)]]) as (view,):
+            value = bytearray(view or b"")
+        if n % len(keys) == other % len(keys):
+            value[at % len(value)] ^= 1 << at % 8
+        self.media[medium].delete_many([keys[n % len(keys)]])
+        if at % 3:
+            self.media[medium].put_many([(keys[n % len(keys)], [value])])
 
     @rule()
     def restart(self) -> None:

@@ -25,4 +25,4 @@ def archive(settings: Settings) -> list[Tier]:
     if settings.kv_archive == "none":
         return []
     size = settings.kv_archive_mb << 20
-    return [Tier("l3", Shelf(DiskMedium(settings.archive, size)), LRU(), Raw(), size)]
+    return [Tier("l3", Shelf(DiskMedium(settings.archive, size)), LRU, Raw(), size)]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from standfast.store.codec import Codec
 from standfast.store.layout import Layout
@@ -17,19 +17,28 @@ class Tier:
     """Books and medium agree but for what others do to a shared medium: what is not there any more is a miss."""
 
     def __init__(
-        self, name: str, shelf: Shelf, policy: Policy[bytes], codec: Codec, capacity: int, *, quota: float = 1.0
+        self,
+        name: str,
+        shelf: Shelf,
+        policy: Callable[[], Policy[bytes]],
+        codec: Codec,
+        capacity: int,
+        *,
+        quota: float = 1.0,
     ) -> None:
-        """``capacity``: bytes as stored; ``quota``: the share of it that one namespace may fill."""
+        """``capacity``: bytes as stored; ``quota``: the share of it that one namespace may fill. With a quota
+        each has a policy of its own, and whoever fills most makes room for others.
+        """
         self.name, self.shelf, self.codec, self.capacity = name, shelf, codec, capacity
         self.refused = 0
         """Records that found no room."""
         self.on_gone: Callable[[bytes], object] = lambda key: None
         """Told of each key that the tier holds no more."""
         self.used = 0
-        self._policy, self._quota = policy, quota
+        self._new, self._quota = policy, quota
         self._lock = threading.RLock()
-        self._sizes: dict[bytes, tuple[int, bytes]] = {}
-        self._of: Counter[bytes] = Counter()
+        self._sizes: dict[bytes, tuple[int, _Share]] = {}
+        self._shares: dict[bytes, _Share] = {}
         shelf.on_lost = self.forget
 
     def __contains__(self, key: object) -> bool:
@@ -40,16 +49,17 @@ class Tier:
 
     def size(self, key: bytes) -> int:
         """Bytes of a record as stored; 0 if it is not there."""
-        return self._sizes.get(key, (0, b""))[0]
+        return self._sizes[key][0] if key in self._sizes else 0
 
     def note(self, key: bytes, size: int, namespace: bytes, parent: bytes, cost: float = 1.0) -> None:
         """The medium holds this."""
         with self._lock:
             if key not in self._sizes:
-                self._sizes[key] = size, namespace
-                self._of[namespace] += size
+                share = self._share(namespace)
+                self._sizes[key] = size, share
+                share.used += size
                 self.used += size
-                self._policy.insert(key, size, cost, parent)
+                share.policy.insert(key, size, cost, parent)
 
     def trim(self) -> None:
         """Keep the bound where more was found on the medium: others wrote there, or the bound was another."""
@@ -59,8 +69,8 @@ class Tier:
         """These served a request."""
         with self._lock:
             for key in keys:
-                if key in self._policy:
-                    self._policy.hit(key)
+                if key in self._sizes:
+                    self._sizes[key][1].policy.hit(key)
 
     def put(self, record: Record, layout: Layout | None, *, cost: float = 1.0, exact: int = 0) -> bool:
         """Store a record whose body is not encoded yet. cost: seconds to compute it; exact: tokens to keep bit for bit.
@@ -92,10 +102,10 @@ class Tier:
             known = self._sizes.pop(key, None)
             if known is None:
                 return
-            size, namespace = known
-            self._of[namespace] -= size
+            size, share = known
+            share.used -= size
             self.used -= size
-            self._policy.discard(key)
+            share.policy.discard(key)
         self.on_gone(key)
 
     def _encoded(self, record: Record, layout: Layout | None, exact: int) -> Record:
@@ -106,17 +116,35 @@ class Tier:
 
     def _fits(self, record: Record) -> bool:
         """Whether there is room for a record now; makes some."""
-        if record.nbytes > self.capacity or self._of[record.namespace] + record.nbytes > self._quota * self.capacity:
+        share, limit = self._share(record.namespace), int(self._quota * self.capacity)
+        if record.nbytes > limit:
             return False
-        return self._evict(self.used + record.nbytes - self.capacity)
+        return self._evict(share.used + record.nbytes - limit, share) and self._evict(
+            self.used + record.nbytes - self.capacity
+        )
 
-    def _evict(self, size: int) -> bool:
-        """Free so many bytes; False if there were not as many."""
-        victims = list[bytes]()
+    def _evict(self, size: int, share: _Share | None = None) -> bool:
+        """Free so many bytes, of one share or of whoever fills most; False if there were not as many."""
+        victims, freed = list[bytes](), 0
         with self._lock:
-            wanted = self.used - size
-            while self.used > wanted and len(self._policy):
-                victims.append(self._policy.victim())
+            while freed < size and (self._sizes if share is None else share.used):
+                largest = share or max(self._shares.values(), key=lambda each: each.used)
+                victims.append(largest.policy.victim())
+                freed += self.size(victims[-1])
                 self.forget(victims[-1])
         self.shelf.delete(victims)
-        return self.used <= wanted
+        return freed >= size
+
+    def _share(self, namespace: bytes) -> _Share:
+        owner = namespace if self._quota < 1 else b""
+        if owner not in self._shares:
+            self._shares[owner] = _Share(self._new())
+        return self._shares[owner]
+
+
+@dataclass(slots=True)
+class _Share:
+    """What one namespace has, or all of them."""
+
+    policy: Policy[bytes]
+    used: int = 0

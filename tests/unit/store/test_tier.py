@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from kv_states import LAYOUT, NAMESPACE, record
 
@@ -11,7 +13,7 @@ from standfast.store.tier import Tier
 
 
 def tier(capacity: int, medium: int = 1 << 20, quota: float = 1.0) -> Tier:
-    return Tier("l3", Shelf(RamMedium(medium)), LRU(), Raw(), capacity, quota=quota)
+    return Tier("l3", Shelf(RamMedium(medium)), LRU, Raw(), capacity, quota=quota)
 
 
 SIZE = record(1).nbytes
@@ -30,11 +32,19 @@ def test_the_policy_makes_room() -> None:
     assert {key for key, _ in t.shelf.medium.keys()} == {a.run.key, c.run.key}  # noqa: SIM118
 
 
-def test_what_is_too_large_or_over_a_quota_is_refused() -> None:
-    assert not tier(SIZE - 1).put(record(1), LAYOUT)
-    t = tier(4 * SIZE, quota=0.5)
-    assert [t.put(record(n), LAYOUT) for n in range(3)] == [True, True, False]
+def test_what_is_too_large_is_refused() -> None:
+    t = tier(SIZE - 1)
+    assert not t.put(record(1), LAYOUT)
     assert t.refused == 1
+
+
+def test_a_tenant_over_its_quota_makes_room_for_itself_and_whoever_has_most_for_others() -> None:
+    t = tier(4 * SIZE, quota=0.5)
+    mine = [replace(record(n), namespace=b"m" * 32) for n in range(3)]
+    theirs = [replace(record(n), namespace=b"t" * 32) for n in range(10, 12)]
+    others = [replace(record(n), namespace=b"o" * 32) for n in range(20, 21)]
+    assert all(t.put(one, LAYOUT) for one in (theirs[0], *mine, theirs[1], others[0]))
+    assert [one.run.key in t for one in (*theirs, *mine, *others)] == [False, True, False, True, True, True]
 
 
 def test_a_medium_with_less_room_than_it_was_said_to_have() -> None:

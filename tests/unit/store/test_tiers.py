@@ -47,7 +47,7 @@ class Outside(RamMedium):
 
 
 def make(*media: Outside, contexts: int = 100, capacity: int = 1 << 30, below: int = 1 << 30) -> Store:
-    tiers = [Tier(f"l{n}", Shelf(medium), LRU(), Raw(), below) for n, medium in enumerate(media, 2)]
+    tiers = [Tier(f"l{n}", Shelf(medium), LRU, Raw(), below) for n, medium in enumerate(media, 2)]
     store = Store(Shelf(RamMedium(1 << 30)), tiers, contexts=contexts, capacity=capacity)
     store.mover.flush()
     return store

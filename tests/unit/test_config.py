@@ -38,7 +38,8 @@ class TestPrecedence:
     @pytest.mark.parametrize("field", config.SETTINGS, ids=lambda f: str(f.name))
     def test_each_has_a_variable(self, field: Any) -> None:
         texts = {"bool": "false", "int": "7", "float": "7.5", "Path": "/some/where", "Leave": "observe"}
-        text = {"ledger": "memory", "log_level": "debug"}.get(field.name, texts.get(field.type, "words"))
+        choices = {"ledger": "memory", "log_level": "debug", "kv_archive": "none", "kv_codec": "raw"}
+        text = choices.get(field.name, texts.get(field.type, "words"))
         assert str(getattr(load(environ={f"STANDFAST_{field.name.upper()}": text}), field.name)).lower() == text
 
 

@@ -18,13 +18,14 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.metrics import MetricWrapperBase
 
-from standfast.events import EngineRestarted, Event, FailedOpen, Finished, Planned
+from standfast.events import EngineRestarted, Event, FailedOpen, Finished, Planned, StatesServed
 
 MODELS = 100
 """So many model names get their own label."""
 OTHER = "other"
 _MODEL_NAME = re.compile(r"[\w./:@+-]{1,100}", re.ASCII)
 _PLAN_BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1)
+_LOAD_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
 _WAIT_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
 
 
@@ -97,6 +98,18 @@ class Metrics:
         self._restarts = Counter(
             "standfast_engine_restarts", "Times the embedded engine died and was started again.", registry=registry
         )
+        self._states = Counter(
+            "standfast_kv_tokens", "Prompt tokens, by where their KV state came from.", ("upstream", "tier"),
+            registry=registry,
+        )  # fmt: skip
+        self._kv_bytes = Counter("standfast_kv_loaded_bytes", "KV state loaded.", ("upstream",), registry=registry)
+        self._kv_seconds = Histogram(
+            "standfast_kv_load_seconds",
+            "Time to find KV state and to put it into a slot, where there was some.",
+            ("upstream",),
+            buckets=_LOAD_BUCKETS,
+            registry=registry,
+        )
         self._in_flight = Gauge(
             "standfast_in_flight", "Requests being served now.", registry=registry, multiprocess_mode="livesum"
         )
@@ -113,6 +126,8 @@ class Metrics:
                 self._failed_open.labels(event.upstream, event.stage).inc()
             case EngineRestarted():
                 self._restarts.inc()
+            case StatesServed():
+                self._served(event)
 
     @contextmanager
     def in_flight(self) -> Iterator[None]:
@@ -173,6 +188,13 @@ class Metrics:
         self._lost.labels(event.upstream, event.cause, "yes" if event.repaired else "no").inc(event.lost_tokens)
         if event.repaired:
             self._repaired.labels(event.upstream, event.cause).inc()
+
+    def _served(self, event: StatesServed) -> None:
+        for tier, tokens in (*event.loaded.items(), ("live", event.live), ("computed", event.computed)):
+            self._states.labels(event.upstream, tier).inc(tokens)
+        if event.load_bytes:
+            self._kv_bytes.labels(event.upstream).inc(event.load_bytes)
+            self._kv_seconds.labels(event.upstream).observe(event.load_seconds)
 
     def _model(self, event: Finished) -> str:
         """A label for the model: a name that an upstream took, while there is room."""

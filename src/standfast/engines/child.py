@@ -46,6 +46,8 @@ class ChildConfig:
     threads: int = 1
     own_template: bool = False
     """Use the chat template inside the model file; false for ours, which knows tools."""
+    cache_ram_mib: int = 0
+    """llama.cpp's own prompt cache in memory."""
     slot_folder: str = ""
     """Where slots may be saved; without one the server refuses to empty them too."""
 
@@ -130,7 +132,7 @@ def _serve(settings: ChildConfig) -> Any:
     params.cpuparams_batch.n_threads = settings.threads
     params.n_threads_http = _HTTP_THREADS
     params.flash_attn_type = xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_ENABLED
-    params.cache_ram_mib = 0
+    params.cache_ram_mib = settings.cache_ram_mib
     # For requests without a usable id_slot (see slots.OBEYED_BY): a slot is taken by likeness only if it saves half of
     # the prompt. With llama.cpp's own tenth, sessions that share a system prompt overwrite each other turn by turn.
     params.slot_prompt_similarity = 0.5

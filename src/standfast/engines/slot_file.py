@@ -230,9 +230,11 @@ def write_whole(path: Path, file: memoryview) -> int:
 
 def _write(path: Path, pieces: Sequence[Buffer]) -> int:
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
         try:
-            return sum(_write_all(descriptor, pieces[n : n + 512]) for n in range(0, len(pieces), 512))
+            size = sum(_write_all(descriptor, pieces[n : n + 512]) for n in range(0, len(pieces), 512))
+            os.ftruncate(descriptor, size)  # last: pages of an older file are written over, not made anew
+            return size
         finally:
             os.close(descriptor)
     except OSError as failure:

@@ -83,6 +83,8 @@ class States:
         self._server, self._heads, self._weights = server, heads, weights
         self._probed: Probed | None = None
         self._serial = 0
+        self._spare = list[Path]()
+        """Files that nobody uses."""
 
     async def open(self) -> None:
         """Find out what the server's slots are. Without an answer nothing is kept, and the log says why."""
@@ -95,6 +97,8 @@ class States:
     async def close(self) -> None:
         """Finish what is to be stored."""
         await self._server.close()
+        for path in self._server.folder.glob("*.slot"):
+            path.unlink(missing_ok=True)
         await asyncio.to_thread(self.store.close)
 
     def name(self, tenant: bytes, chain: Sequence[bytes], sizes: Sequence[int]) -> Named | None:
@@ -108,15 +112,14 @@ class States:
         """Put the longest stored head of a request into an idle slot, unless that holds as much: the first ``live`` of
         the request's segments are there. Never raises."""
         placed, started = Placed(), time.perf_counter()
-        path = self._file()
+        path = self._spare.pop() if self._spare else self._file()
         try:
             if await asyncio.to_thread(self._fetch, named, live, path, placed):
                 await self._server.restore(slot, path.name)
+            self._spare.append(path)  # written over next time; not after a failure: somebody may still read it
         except StandfastError as error:
             self._fell("put into", slot, error)
             placed.by_tier = {}
-        finally:
-            path.unlink(missing_ok=True)
         placed.seconds = time.perf_counter() - started
         return placed
 

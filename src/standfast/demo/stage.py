@@ -33,8 +33,9 @@ async def stage(settings: Settings) -> AsyncIterator[tuple[str, str]]:
     """Addresses of an engine and of a gateway in front of it. Raises EngineError."""
     log.set_up("warning")
     with tempfile.TemporaryDirectory(prefix="standfast-demo-") as folder:
-        # One slot, so that all runs find the same engine; a ledger of its own, so that nothing is known beforehand.
-        settings = replace(settings, workers=1, engine_slots=1, ledger="memory", upstreams=())
+        # One slot and no kept states, so that all runs find the same engine; a ledger of its own, so that nothing is
+        # known beforehand.
+        settings = replace(settings, workers=1, engine_slots=1, kv=False, ledger="memory", upstreams=())
         engine = EmbeddedEngine(replace(settings, state_dir=_beside_models(settings, Path(folder))))
         await engine.start()
         try:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from standfast.store.names import BLOCK, Run, Tokens, runs, shared_length
+from standfast.store.names import BLOCK, Run, Tokens, runs, shared_length, space_id
 
 
 @dataclass(slots=True)
@@ -76,7 +76,7 @@ class Index:
 
     def match(self, namespace: bytes, tokens: Tokens, block: int = BLOCK) -> list[Held]:
         """The longest stored head of a prompt, in ascending order: whole runs, then at most one part of a run."""
-        held, parent, at = [], namespace, 0
+        held, parent, at = [], space_id(namespace), 0
         for run in runs(namespace, tokens, block):
             entry = self._entries.get(run.key)
             if entry is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -32,7 +33,7 @@ class Scope:
     """The tenant's secret."""
 
     def namespace(self) -> bytes:
-        """32 bytes: key of all digests in this scope."""
+        """32 bytes, secret: key of all digests in this scope."""
         hasher = blake3(derive_key_context="standfast kv namespace 1")
         for name in ("model", "adapter", "layout", "template", "salt"):
             part: bytes = getattr(self, name)
@@ -50,6 +51,12 @@ class Run(NamedTuple):
     tokens: Tokens
 
 
+@lru_cache(4096)
+def space_id(namespace: bytes) -> bytes:
+    """What a record tells of its namespace, which is a secret: 32 bytes."""
+    return blake3(namespace, derive_key_context="standfast kv namespace id 1").digest()
+
+
 def token_ids(tokens: npt.ArrayLike) -> Tokens:
     """Any sequence of token ids as an array. Raises OverflowError or ValueError for what is none."""
     return np.ascontiguousarray(tokens, dtype="<u4")
@@ -62,7 +69,7 @@ def key_of(namespace: bytes, parent: bytes, tokens: Tokens) -> bytes:
 
 def runs(namespace: bytes, tokens: Tokens, block: int = BLOCK) -> Iterator[Run]:
     """A chain, cut into blocks; the last may be shorter. Lazily: who stops early hashes no more than was asked for."""
-    parent, data = namespace, tokens.data.cast("B")
+    parent, data = space_id(namespace), tokens.data.cast("B")
     for start in range(0, len(tokens), block):
         key = blake3(parent + data[4 * start : 4 * (start + block)], key=namespace).digest()
         yield Run(key, parent, start, tokens[start : start + block])

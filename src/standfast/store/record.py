@@ -13,12 +13,13 @@ from blake3 import blake3
 from xxhash import xxh3_128
 
 from standfast.errors import RecordBroken
-from standfast.store.names import Run
+from standfast.store.names import Run, space_id
 
 Buffer = bytes | bytearray | memoryview
 
 _HEAD = Struct("<4sBBBBIIQQ32s32s32s")
-_SEAL = 32
+_HALF = 16
+_SEAL = 2 * _HALF
 TOKENS_AT = _HEAD.size + _SEAL
 _MAGIC, _VERSION, _ALIGN = b"SFKV", 1, 64
 
@@ -34,10 +35,10 @@ class Kind(IntEnum):
 class Seal(IntEnum):
     """How damage is found."""
 
-    XXH3 = 1
-    """Of memory that nobody else writes."""
-    BLAKE3 = 2
-    """Keyed by the namespace: forgery too."""
+    DAMAGE = 1
+    """By XXH3, which anybody can compute: for memory that nobody else writes."""
+    FORGERY = 2
+    """By BLAKE3 keyed by the namespace as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ def pack(record: Record, seal: Seal) -> list[Buffer]:
     run = record.run
     head = _HEAD.pack(
         _MAGIC, _VERSION, record.kind, record.codec, seal, len(run.tokens), run.start, record.decoded,
-        record.body.nbytes, record.namespace, run.parent, run.key,
+        record.body.nbytes, space_id(record.namespace), run.parent, run.key,
     )  # fmt: skip
     tokens = run.tokens.tobytes()
     tokens += bytes(body_at(len(run.tokens)) - TOKENS_AT - len(tokens))
@@ -77,22 +78,18 @@ def pack(record: Record, seal: Seal) -> list[Buffer]:
 
 
 def unpack(data: Buffer, namespace: bytes, key: bytes) -> Record:
-    """The record that a medium has under ``key``, checked throughout but for its tokens: see ``holds``.
+    """The record that a medium has under ``key``, checked throughout but for its place and tokens: see ``expect``.
 
     Raises RecordBroken, whose ``check`` names what did not hold.
     """
     view = memoryview(data).cast("B")
-    if view.nbytes < TOKENS_AT:
-        raise RecordBroken("length")
-    magic, version, kind, codec, seal, n, start, decoded, size, own, parent, name = _HEAD.unpack_from(view)
-    at = body_at(n)
+    seen = peek(view)
+    seal, codec, decoded = view[7], view[6], int.from_bytes(view[16:24], "little")
     checks = {
-        "magic": magic == _MAGIC,
-        "version": version == _VERSION,
-        "kind": kind in _KINDS and seal in _SEALS,
-        "length": view.nbytes == at + size,
-        "namespace": own == namespace,
-        "key": name == key,
+        "length": view.nbytes == seen.nbytes,
+        "seal": seal in _SEALS,
+        "namespace": seen.space == space_id(namespace),
+        "key": seen.run.key == key,
     }
     for check, holds in checks.items():
         if not holds:
@@ -100,8 +97,21 @@ def unpack(data: Buffer, namespace: bytes, key: bytes) -> Record:
     parts = [view[: _HEAD.size], view[TOKENS_AT:]]
     if bytes(view[_HEAD.size : TOKENS_AT]) != _sealed(Seal(seal), namespace, parts):
         raise RecordBroken("seal")
-    tokens = np.frombuffer(view, "<u4", n, TOKENS_AT)
-    return Record(Kind(kind), codec, own, Run(name, parent, start, tokens), decoded, view[at:])
+    return Record(seen.kind, codec, namespace, seen.run, decoded, view[body_at(seen.length) :])
+
+
+def verify(data: Buffer) -> Peeked:
+    """What can be checked of a record by who does not know its namespace: its form, and that nothing is damaged.
+
+    Raises RecordBroken.
+    """
+    view = memoryview(data).cast("B")
+    seen = peek(view)
+    if view.nbytes != seen.nbytes:
+        raise RecordBroken("length")
+    if bytes(view[_HEAD.size : _HEAD.size + _HALF]) != _digest([view[: _HEAD.size], view[TOKENS_AT:]]):
+        raise RecordBroken("seal")
+    return seen
 
 
 def expect(record: Record, run: Run) -> Record:
@@ -123,7 +133,8 @@ class Peeked(NamedTuple):
     """What the first bytes of a record say, unchecked: to learn what a medium holds."""
 
     kind: Kind
-    namespace: bytes
+    space: bytes
+    """Id of its namespace."""
     run: Run
     """Its tokens as far as they were given."""
     length: int
@@ -148,7 +159,16 @@ _KINDS, _SEALS = frozenset(Kind), frozenset(Seal)
 
 
 def _sealed(seal: Seal, namespace: bytes, parts: Sequence[Buffer]) -> bytes:
-    hasher = xxh3_128() if seal is Seal.XXH3 else blake3(key=namespace)
+    if seal is Seal.DAMAGE:
+        return _digest(parts) + bytes(_HALF)
+    keyed = blake3(key=namespace)
+    for part in parts:
+        keyed.update(part)
+    return _digest(parts) + keyed.digest(_HALF)
+
+
+def _digest(parts: Sequence[Buffer]) -> bytes:
+    hasher = xxh3_128()
     for part in parts:
         hasher.update(part)
-    return hasher.digest().ljust(_SEAL, b"\0")
+    return hasher.digest()

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from standfast.store.codec import Codec
 from standfast.store.layout import Layout
+from standfast.store.names import space_id
 from standfast.store.policy import Policy
 from standfast.store.record import Kind, Record
 from standfast.store.shelf import Shelf
@@ -51,11 +52,11 @@ class Tier:
         """Bytes of a record as stored; 0 if it is not there."""
         return self._sizes[key][0] if key in self._sizes else 0
 
-    def note(self, key: bytes, size: int, namespace: bytes, parent: bytes, cost: float = 1.0) -> None:
-        """The medium holds this."""
+    def note(self, key: bytes, size: int, space: bytes, parent: bytes, cost: float = 1.0) -> None:
+        """The medium holds this; ``space``: id of its namespace."""
         with self._lock:
             if key not in self._sizes:
-                share = self._share(namespace)
+                share = self._share(space)
                 self._sizes[key] = size, share
                 share.used += size
                 self.used += size
@@ -84,7 +85,7 @@ class Tier:
             self.shelf.publish(coded) or (self._evict(coded.nbytes) and self.shelf.publish(coded))
         )
         if stored:
-            self.note(coded.run.key, coded.nbytes, coded.namespace, coded.run.parent, cost)
+            self.note(coded.run.key, coded.nbytes, space_id(coded.namespace), coded.run.parent, cost)
         else:
             self.refused += 1
         return stored
@@ -116,7 +117,7 @@ class Tier:
 
     def _fits(self, record: Record) -> bool:
         """Whether there is room for a record now; makes some."""
-        share, limit = self._share(record.namespace), int(self._quota * self.capacity)
+        share, limit = self._share(space_id(record.namespace)), int(self._quota * self.capacity)
         if record.nbytes > limit:
             return False
         return self._evict(share.used + record.nbytes - limit, share) and self._evict(
@@ -135,8 +136,8 @@ class Tier:
         self.shelf.delete(victims)
         return freed >= size
 
-    def _share(self, namespace: bytes) -> _Share:
-        owner = namespace if self._quota < 1 else b""
+    def _share(self, space: bytes) -> _Share:
+        owner = space if self._quota < 1 else b""
         if owner not in self._shares:
             self._shares[owner] = _Share(self._new())
         return self._shares[owner]

@@ -309,7 +309,7 @@ class Store:
         if seen.kind is Kind.WHOLE and len(seen.run.tokens) < seen.length:
             whole = tier.shelf.peek([key], body_at(seen.length))[0]
             return whole is not None and len(whole) > len(head) and self._note(key, whole, number)
-        tier.note(key, seen.nbytes, seen.namespace, seen.run.parent)
+        tier.note(key, seen.nbytes, seen.space, seen.run.parent)
         if seen.kind is not Kind.CONTEXT:
             self._came(seen.run, number)
         return True

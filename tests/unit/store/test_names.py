@@ -6,7 +6,7 @@ from blake3 import blake3
 from hypothesis import given
 from hypothesis import strategies as st
 
-from standfast.store.names import Scope, key_of, runs, shared_length, token_ids
+from standfast.store.names import Scope, key_of, runs, shared_length, space_id, token_ids
 
 NAMESPACE = Scope(b"m", b"l").namespace()
 chains = st.lists(st.integers(0, 2**32 - 1), max_size=40)
@@ -23,7 +23,8 @@ def test_the_page_on_the_format_says_how_keys_are_made() -> None:
     """A second implementation, from docs/format/block-record.md alone."""
     fields = b"".join(len(x).to_bytes(4, "little") + x for x in (b"m", b"", b"l", b"", b""))
     assert blake3(fields, derive_key_context="standfast kv namespace 1").digest() == NAMESPACE
-    first = blake3(NAMESPACE + bytes([1, 0, 0, 0, 2, 1, 0, 0]), key=NAMESPACE).digest()
+    root = blake3(NAMESPACE, derive_key_context="standfast kv namespace id 1").digest()
+    first = blake3(root + bytes([1, 0, 0, 0, 2, 1, 0, 0]), key=NAMESPACE).digest()
     assert [run.key for run in runs(NAMESPACE, token_ids([1, 258]), 2)] == [first]
 
 
@@ -33,7 +34,7 @@ def test_runs_cut_a_chain_and_name_all_that_is_in_front(chain: list[int], block:
     cut = list(runs(NAMESPACE, tokens, block))
     assert [t for run in cut for t in run.tokens.tolist()] == chain
     assert [run.start for run in cut] == list(range(0, len(chain), block))
-    parent = NAMESPACE
+    parent = space_id(NAMESPACE)
     for run in cut:
         assert (run.parent, run.key) == (parent, key_of(NAMESPACE, parent, run.tokens))
         parent = run.key

@@ -6,10 +6,11 @@ import pytest
 from blake3 import blake3
 from hypothesis import given
 from hypothesis import strategies as st
+from xxhash import xxh3_128_digest
 
 from standfast.errors import RecordBroken
 from standfast.store.names import Run, key_of, token_ids
-from standfast.store.record import TOKENS_AT, Kind, Record, Seal, body_at, expect, pack, peek, unpack
+from standfast.store.record import TOKENS_AT, Kind, Record, Seal, body_at, expect, pack, peek, unpack, verify
 
 NAMESPACE, PARENT = bytes(range(32)), bytes(32)
 
@@ -20,7 +21,7 @@ def record(tokens: list[int], body: bytes = b"state", kind: Kind = Kind.BLOCK) -
     return Record(kind, 3, NAMESPACE, run, 9, memoryview(body))
 
 
-def packed(given: Record, seal: Seal = Seal.BLAKE3) -> bytes:
+def packed(given: Record, seal: Seal = Seal.FORGERY) -> bytes:
     return b"".join(bytes(piece) for piece in pack(given, seal))
 
 
@@ -33,6 +34,7 @@ def test_what_was_packed_comes_back(tokens: list[int], body: bytes, seal: Seal) 
     assert expect(back, made.run) is back
     assert (len(data), body_at(len(tokens)) % 64) == (made.nbytes, 0)
     seen = peek(data[: TOKENS_AT + 8])
+    assert verify(data).nbytes == len(data)
     assert (seen.kind, seen.length, seen.nbytes) == (Kind.BLOCK, len(tokens), len(data))
     assert seen.run.tokens.tolist() == tokens[:2]
 
@@ -45,6 +47,9 @@ def test_any_byte_that_changed_is_found(data: st.DataObject, seal: Seal) -> None
     whole[at] ^= data.draw(st.integers(1, 255))
     with pytest.raises(RecordBroken):
         unpack(whole, NAMESPACE, made.run.key)
+    if not 144 <= at < 160:  # the keyed half
+        with pytest.raises(RecordBroken):
+            verify(whole)
 
 
 @given(st.binary(max_size=400))
@@ -71,9 +76,10 @@ def test_another_namespace_or_key_is_refused_before_anything_is_read() -> None:
 def test_forgery_is_found_by_the_keyed_seal() -> None:
     """Who can write to the medium and has no namespace can make any record but the one that is asked for."""
     made = record([1, 2], b"true")
-    head, tokens, _ = pack(made, Seal.BLAKE3)
+    head, tokens, _ = pack(made, Seal.FORGERY)
     other = bytes(32)
-    forged = bytes(head[: TOKENS_AT - 32]) + blake3(bytes(head[:128]) + bytes(tokens) + b"lies", key=other).digest()
+    lies = bytes(head[:128]) + bytes(tokens) + b"lies"
+    forged = bytes(head[:128]) + xxh3_128_digest(lies) + blake3(lies, key=other).digest(16)
     with pytest.raises(RecordBroken, match="seal"):
         unpack(b"".join([forged, bytes(tokens), b"lies"]), NAMESPACE, made.run.key)
 
@@ -101,7 +107,10 @@ def test_the_page_on_the_format_says_where_everything_lies() -> None:
     data = packed(made)
     assert data[:8] == b"SFKV\x01\x01\x02\x02"
     assert [int.from_bytes(data[a:b], "little") for a, b in ((8, 12), (12, 16), (16, 24), (24, 32))] == [2, 64, 9, 5]
-    assert (data[32:64], data[64:96], data[96:128]) == (NAMESPACE, PARENT, made.run.key)
-    assert data[128:160] == blake3(data[:128] + data[160:], key=NAMESPACE).digest()
+    space = blake3(NAMESPACE, derive_key_context="standfast kv namespace id 1").digest()
+    assert (data[32:64], data[64:96], data[96:128]) == (space, PARENT, made.run.key)
+    sealed = data[:128] + data[160:]
+    assert data[128:160] == xxh3_128_digest(sealed) + blake3(sealed, key=NAMESPACE).digest(16)
+    assert NAMESPACE not in data
     assert data[160:192] == bytes([7, 0, 0, 0, 8, 0, 0, 0]) + bytes(24)
     assert data[192:] == b"state"

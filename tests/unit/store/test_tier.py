@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from kv_states import LAYOUT, NAMESPACE, record
+from kv_states import LAYOUT, record
 
 from standfast.store.codecs.raw import Raw
 from standfast.store.media.ram import RamMedium
@@ -58,7 +58,7 @@ def test_a_bound_that_was_another_before_is_kept() -> None:
     for n in range(4):
         one = record(n)
         t.shelf.publish(one)
-        t.note(one.run.key, one.nbytes, NAMESPACE, one.run.parent)
+        t.note(one.run.key, one.nbytes, bytes(32), one.run.parent)
     t.trim()
     assert (t.used, len(t), t.shelf.medium.stats().entries) == (2 * SIZE, 2, 2)
 

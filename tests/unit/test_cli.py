@@ -236,7 +236,7 @@ class TestCheck:
         assert err.count("\n") == 1
 
     @pytest.mark.parametrize(
-        ("content", "reason"), [(None, "there is no ledger yet"), (b"junk" * 999, "cannot be read")]
+        ("content", "reason"), [(None, "neither ledger nor KV archive"), (b"junk" * 999, "cannot be read")]
     )
     def test_nothing_to_check(self, invoke: Any, tmp_path: Path, content: bytes | None, reason: str) -> None:
         if content:

@@ -19,6 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from standfast import __version__, config
+from standfast.cli.cache import cache, check_archive
 from standfast.cli.figures import CONFIG, bill, providers
 from standfast.cli.whatif import whatif
 from standfast.config import Settings, require_key_if_exposed
@@ -254,15 +255,26 @@ def settings(as_json: bool, config: Path | None, **flags: Any) -> None:
 
 
 @app.command()
+@click.option("--repair", is_flag=True, help="Delete KV records that are damaged or that nobody can reach.")
 @_settings_options
-def check(config: Path | None, **flags: Any) -> None:
-    """Verify everything that the ledger on disk holds: digests, counts, references."""
+def check(repair: bool, config: Path | None, **flags: Any) -> None:
+    """Verify everything that ledger and KV archive hold: digests, counts, references, seals."""
+    settings = _load(config, flags)
+    if not settings.database.exists() and not settings.archive.exists():
+        raise ConfigError(f"{settings.state_dir}: there is neither ledger nor KV archive yet")
+    faults = []
+    if settings.database.exists():
+        faults += _check_ledger(settings.database)
+    if settings.archive.exists():
+        faults += check_archive(settings, repair=repair)
+    if faults:
+        raise LedgerError("; ".join(faults))
+
+
+def _check_ledger(path: Path) -> list[str]:
     from standfast.ledger.check import check as verify
     from standfast.ledger.database import Broken
 
-    path = _load(config, flags).database
-    if not path.exists():
-        raise ConfigError(f"{path}: there is no ledger yet")
     try:
         problems = verify(path)
     except (sqlite3.Error, Broken) as error:
@@ -270,8 +282,9 @@ def check(config: Path | None, **flags: Any) -> None:
     for problem in problems:
         click.echo(problem)
     if problems:
-        raise LedgerError(f"{path}: {len(problems)} faults; the gateway forgets what is damaged when it meets it")
+        return [f"{path}: {len(problems)} faults; the gateway forgets what is damaged when it meets it"]
     click.echo(f"{path}: sound")
+    return []
 
 
 def _setting_row(f: Any, resolved: Settings) -> tuple[str, str, str, str]:
@@ -283,6 +296,7 @@ def _setting_row(f: Any, resolved: Settings) -> tuple[str, str, str, str]:
 app.add_command(providers)
 app.add_command(bill)
 app.add_command(whatif)
+app.add_command(cache)
 
 
 def _load(path: Path | None, flags: dict[str, Any], upstreams: tuple[str, ...] = ()) -> Settings:

@@ -40,6 +40,11 @@ class Medium(Protocol):
         """Whether others than this process may write here."""
         ...
 
+    @property
+    def trusted(self) -> bool:
+        """Whether only this user can write here."""
+        ...
+
     def get_many(self, keys: Sequence[bytes]) -> AbstractContextManager[list[memoryview | None]]:
         """The values, or None, in the order of the keys. Where the medium can, views of its own memory: they hold
         until the ``with`` block ends, whoever deletes the keys meanwhile, and must not be used after it.

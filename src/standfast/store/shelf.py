@@ -47,7 +47,7 @@ class Shelf:
         """Records that were dropped, by the check that they failed; ``medium``: failures of the medium itself."""
         self.on_lost: Callable[[bytes], object] = lambda key: None
         """Told of each key that turned out not to be there, or not to hold."""
-        self._seal = Seal.FORGERY if medium.shared else Seal.DAMAGE
+        self._seal = Seal.DAMAGE if medium.trusted else Seal.FORGERY
         self._clock = clock
         self._asleep = 0.0
 

@@ -29,6 +29,7 @@ class Outside(RamMedium):
 
     down = False
     shared = True
+    trusted = False
 
     @contextmanager
     def get_many(self, keys: Any) -> Iterator[Any]:

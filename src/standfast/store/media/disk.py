@@ -28,6 +28,7 @@ class DiskMedium:
 
     name = "disk"
     shared = True
+    trusted = True
 
     def __init__(self, folder: Path, capacity: int) -> None:
         self._capacity = capacity

@@ -15,6 +15,7 @@ class RamMedium:
 
     name = "ram"
     shared = False
+    trusted = True
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from standfast.errors import Ambiguous
 from standfast.prompt import canonical
+from standfast.prompt.align import align
 from standfast.prompt.canonical import Json
 from standfast.prompt.dialects.base import MARKERS, Dialect, marked_places, put_marks, suffix_of, unmark
 from standfast.prompt.drift import meaning
 from standfast.prompt.items import Items
-from standfast.prompt.model import Item, Kind, Tier
+from standfast.prompt.model import Item, Kind, Part, Tier
 
+_STEP = re.compile(r"\.(\w+)|\[(\d+)\]")
 TWO_CALLS = ""
 """In place of an id that was sent for a later call too, so that a result could not say which it answers."""
 
@@ -41,16 +44,64 @@ def fitted(dialect: Dialect, old: Item, new: Item, items: Items, *, reshapes: bo
             return new
     elif reshapes and new.marked and isinstance(value, dict):
         value = _with_room(value, now)
-    wanted = {position: {k: v for k, v in block.items() if k in MARKERS} for position, block in marked_places(now)}
-    unmark(value)
-    for position, block in marked_places(value):
-        block.update(wanted.pop(position, {}))
-    if any(wanted.values()):
-        return new  # the old shape has no place for a marker that the client sets
+    if not _takes_marks(value, now):
+        return new
     if old.tier is Tier.MESSAGES and isinstance(value, dict) and isinstance(now, dict):
         value = {k: v for k, v in value.items() if k not in dialect.own_fields}
         value.update({k: v for k, v in now.items() if k in dialect.own_fields})
     return items.get(dialect, old.tier, canonical.key_form(value))
+
+
+def _takes_marks(value: Json, now: Json) -> bool:
+    """Whether a value has a place for each marker that stands on another; they are put there, in place."""
+    wanted = {position: {k: v for k, v in block.items() if k in MARKERS} for position, block in marked_places(now)}
+    unmark(value)
+    for position, block in marked_places(value):
+        block.update(wanted.pop(position, {}))
+    return not any(wanted.values())
+
+
+def in_first_form(dialect: Dialect, old: Item, new: Item, items: Items) -> Item:
+    """An item as it came, with those of its parts that say what they said as they were sent.
+
+    Calls have the ids by which they went out first; results answer the ids that they answer in the new item.
+    """
+    if meaning(old) == meaning(new):
+        value = canonical.decode(fitted(dialect, old, new, items, reshapes=True).wire)
+        pairs = [*zip(old.parts, new.parts, strict=True)]
+    else:
+        value = canonical.decode(new.wire)
+        pairs = _alike(old, new)
+        for a, b in pairs:
+            part, now = value_at(old.wire, a.suffix), value_at(new.wire, b.suffix)
+            if a.key != b.key and type(part) is type(now) and _takes_marks(part, now):
+                put_at(value, b.suffix, part)
+    answered = {a.call_id: b.call_id for a, b in pairs if a.kind is Kind.RESULT and a.call_id and b.call_id}
+    out = items.get(dialect, new.tier, canonical.key_form(dialect.rename(value, answered)))
+    return new if out.key == new.key or meaning(out) != meaning(new) else out
+
+
+def _alike(old: Item, new: Item) -> list[tuple[Part, Part]]:
+    """Parts of two items that say the same; of results those that answer the same call."""
+    pairs = align([p.meaning for p in old.parts], [p.meaning for p in new.parts], lambda i, j: 0)
+    found = [(old.parts[i], new.parts[j]) for i, j in pairs if i is not None and j is not None]
+    return [(a, b) for a, b in found if a.meaning == b.meaning and (a.kind is not Kind.RESULT or a.call_id == b.call_id)]
+
+
+def value_at(wire: bytes, suffix: str) -> Json:
+    """What stands in an item at the suffix of a part."""
+    value = canonical.decode(wire)
+    for name, index in _STEP.findall(suffix):
+        value = value[int(index)] if index else value[name]
+    return value
+
+
+def put_at(value: Json, suffix: str, part: Json) -> None:
+    """Exchange what stands at a suffix, in place."""
+    *way, last = [int(index) if index else name for name, index in _STEP.findall(suffix)]
+    for step in way:
+        value = value[step]
+    value[last] = part
 
 
 def _with_room(value: dict[str, Json], now: Json) -> dict[str, Json]:

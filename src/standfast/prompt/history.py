@@ -11,7 +11,7 @@ from standfast.prompt import canonical, isolate, offered, window
 from standfast.prompt.drift import meaning
 from standfast.prompt.items import Items
 from standfast.prompt.mended import Carried, Mended
-from standfast.prompt.model import Sent, Tier, Tip
+from standfast.prompt.model import Item, Sent, Tier, Tip
 from standfast.prompt.parted import Parted, answers, pieces
 from standfast.prompt.replay import Replay, says_same
 from standfast.prompt.request import Request
@@ -96,7 +96,11 @@ def _go_on(replay: Replay, reference: Tip, at: int) -> None:
 def _part(replay: Replay, reference: Tip, at: int, *, continues: bool) -> None:
     """From where the histories part on."""
     request, units = replay.request, replay.request.units[at:]
-    old = pieces(offered.without_changes(reference.sent[at:]))
+
+    def bare(item: Item) -> Item | None:
+        return isolate.bare(request.dialect, item, replay.items)
+
+    old, went = pieces(offered.without_changes(reference.sent[at:]), bare)
     produced = answers(reference.produced, units, [_without_thinking(replay, sent) for sent in reference.produced])
     parted = Parted([*old, *produced], units, len(old), reference.sent[:at], request.units[:at])
     is_one = continues or parted.is_kin()
@@ -107,7 +111,7 @@ def _part(replay: Replay, reference: Tip, at: int, *, continues: bool) -> None:
         return
     story = Story(parted, request.head.system, tells=not request.anchored)
     means = Means(replay.leave, replay.holds, _thinks_alike(request, reference, replay.result), request.dialect.seals)
-    Rewritten(story, replay, means).send()
+    Rewritten(story, [*went, *produced], replay, means).send()
 
 
 def _thinks_alike(request: Request, reference: Tip, result: Mended) -> bool:

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from standfast.prompt import canonical, drift, volatile
-from standfast.prompt.dialects.base import MARKERS
+from standfast.prompt.dialects.base import MARKERS, Dialect
 from standfast.prompt.hunks import Hunk, hunks
 from standfast.prompt.items import Items
 from standfast.prompt.mended import Mended
@@ -20,7 +20,7 @@ from standfast.prompt.quoted import shown
 from standfast.prompt.request import Request
 
 MOVABLE = frozenset({"S1", "S2", "S3", "S4"})
-_TAG, _CLOSE = "<system-update>\n", "\n</system-update>"
+_GAP, _TAG, _CLOSE = "\n\n", "<system-update>\n", "\n</system-update>"
 _HINT = b"<system-update>"
 _SAME = "The system prompt applies again exactly as written."
 _SAYS = "The system prompt applies as written, except that it "
@@ -112,18 +112,15 @@ def _words(line: str) -> str:
 def tell(request: Request, items: Items, mended: Mended) -> None:
     """Tell the model the news in the newest unit, unless that is what it was told last.
 
-    Not in the model's own words, and not in a unit that went out before, unless it is the last again (a retry): then
-    the next turn tells it.
+    Not in the model's own words: where it goes on with those, the news stands in front of them.
     """
-    last = len(mended.sent) - 1
-    place = next((i for i in range(last, -1, -1) if _takes_news(mended.sent[i])), None)
-    if place is None or place < min(mended.shared, last):
+    place = next((i for i in range(len(mended.sent) - 1, -1, -1) if _takes_news(mended.sent[i])), None)
+    if place is None:
         return
-    said = "\n".join(filter(None, (mended.news, _news_of_history(request, mended))))
+    said = "\n".join(filter(None, (mended.news, _news_of_history(request, items, mended))))
     text = f"{_TAG}{said or _SAME}{_CLOSE}"
-    told = next(
-        (s.items[-1].wire for s in reversed(mended.sent) if s.ours and s.items and _HINT in s.items[-1].wire), None
-    )
+    old = (item for sent in reversed(mended.sent) if sent.ours for item in reversed(sent.items))
+    told = next((item.wire for item in old if bare(request.dialect, item, items) is not item), None)
     if _ends_on(told, text) if told else not said:
         return
     unit, dialect = mended.sent[place], request.dialect
@@ -137,13 +134,51 @@ def tells(sent: Sent) -> bool:
     return any(_HINT in item.wire for item in sent.items)
 
 
-def _news_of_history(request: Request, mended: Mended) -> str:
+def bare(dialect: Dialect, item: Item, items: Items) -> Item | None:
+    """An item of ours without the updates that were told at its end: the very item if there are none, None if it is
+    nothing else."""
+    if _HINT not in item.wire:
+        return item
+    value = canonical.decode(item.wire)
+    less = _untold(value)
+    if less == value:
+        return item
+    return None if less is None else items.get(dialect, item.tier, canonical.key_form(less))
+
+
+def _untold(value: canonical.Json) -> canonical.Json:
+    """The reverse of ``with_tail``, wherever a mark has made a list of a text since."""
+    match value:
+        case str():
+            return _front(value)
+        case {"content": content}:
+            less = _untold(content)
+            return None if less is None else {**value, "content": less}
+        case [*others, {"text": str(text)} as last]:
+            less = _front(text)
+            return _untold(others) if less is None else [*others, {**last, "text": less}]
+    return value or None
+
+
+def _front(text: str) -> str | None:
+    """A text without the updates at its end; None if it is an update."""
+    while text.endswith(_CLOSE):
+        front, tag, _ = text.rpartition(_TAG)
+        if not front:
+            return None if tag else text
+        if not front.endswith(_GAP):
+            break
+        text = front.removesuffix(_GAP)
+    return text
+
+
+def _news_of_history(request: Request, items: Items, mended: Mended) -> str:
     """What system messages in the midst of the history say now, that go out as they were sent."""
-    held = [
-        (sent.items[0], unit.items[0])
-        for unit, sent in zip(request.units, mended.sent, strict=True)
-        if sent.ours and sent.items and unit.items[0].role in SYSTEM_ROLES
-    ]
+    held = []
+    for unit, sent in zip(request.units, mended.sent, strict=True):
+        if sent.ours and unit.items[0].role in SYSTEM_ROLES:
+            meant = [old for item in sent.items if (old := bare(request.dialect, item, items))]
+            held += [(old, unit.items[0]) for old in meant[-1:] if old.role in SYSTEM_ROLES]
     return news([old for old, _ in held], [new for _, new in held])
 
 

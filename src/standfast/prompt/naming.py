@@ -10,12 +10,11 @@ import re
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from standfast.prompt import canonical, volatile
+from standfast.prompt import canonical, fitting, volatile
 from standfast.prompt.align import align
 from standfast.prompt.canonical import Json
 from standfast.prompt.dialects.base import Dialect
 from standfast.prompt.drift import Drift, meaning, texts_of
-from standfast.prompt.fitting import unmarked
 from standfast.prompt.items import build
 from standfast.prompt.model import SYSTEM_ROLES, Item, Kind, Part, Tier
 
@@ -25,7 +24,6 @@ _NOTE = re.compile(
 _FEW = 120  # characters that a note has at most which stands for what was cut
 _MARKUP = ("<", "[", "(")
 _ATTACHED = re.compile(r"\W*(attach|file|document|skill|contents|mcp|resource|upload)", re.I)
-_STEP = re.compile(r"\.(\w+)|\[(\d+)\]")
 
 
 # Equal meaning
@@ -75,7 +73,7 @@ def _part_forms(before: Item, after: Item, n: int, dialect: Dialect) -> list[tup
 
 def _masked(item: Item) -> bytes:
     """An item without its marks, and with whatever stands for a per-request token blanked."""
-    return volatile.mask_any_token(unmarked(item))
+    return volatile.mask_any_token(fitting.unmarked(item))
 
 
 def _same_but_ids(before: Item, after: Item, n: int, dialect: Dialect) -> bool:
@@ -193,9 +191,7 @@ def _lost_its_edge(old: str, new: str) -> bool:
 
 def value_at(item: Item, suffix: str, field: str = "") -> Json:
     """What stands in an item at the suffix of a part; its field of that name, where it is an object with one."""
-    value = canonical.decode(item.wire)
-    for name, index in _STEP.findall(suffix):
-        value = value[int(index)] if index else value[name]
+    value = fitting.value_at(item.wire, suffix)
     return value.get(field, value) if field and isinstance(value, dict) else value
 
 

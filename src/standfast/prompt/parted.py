@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -127,17 +127,25 @@ def _names(rows: Sequence[Sequence[Item]], before: Sequence[Sequence[Item]]) -> 
     return names(rows, calls)
 
 
-def pieces(sent: Sequence[Sent]) -> list[Sent]:
-    """What was sent, one unit each: results that follow each other stay together, what was joined comes apart."""
-    found: list[Sent] = []
+def pieces(sent: Sequence[Sent], bare: Callable[[Item], Item | None]) -> tuple[list[Sent], list[Sent]]:
+    """What was sent, one unit each: results that follow each other stay together, what was joined comes apart.
+
+    First as the client means it, then, as many, as it went out. ``bare``: an item of ours without what we told in it.
+    """
+    meant: list[Sent] = []
+    went: list[Sent] = []
     for unit in sent:
-        if len(unit.items) < 2 or all(item.is_result for item in unit.items):
-            found += [unit] if unit.items else []
-            continue
-        for is_result, group in groupby(unit.items, lambda item: item.is_result):
-            items = tuple(group)
-            found += (Sent(row, unit.links, unit.ours) for row in ([items] if is_result else zip(items)))
-    return found
+        rows: list[tuple[list[Item], list[Item]]] = []
+        for item in unit.items:
+            said = bare(item) if unit.ours else item
+            if rows and (said is None or (said.is_result and rows[-1][0][-1].is_result)):
+                rows[-1][0].extend([said] if said else ())
+                rows[-1][1].append(item)
+            elif said is not None:
+                rows.append(([said], [item]))
+        meant += (Sent(tuple(row), unit.links, unit.ours) for row, _ in rows)
+        went += (Sent(tuple(row), unit.links, unit.ours) for _, row in rows)
+    return meant, went
 
 
 def answers(produced: Sequence[Sent], units: Sequence[Unit], bare: Sequence[Sent | None]) -> list[Sent]:

@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping, Sequence
 
 from standfast.prompt import canonical, window
 from standfast.prompt.drift import Drift, keys, meaning
-from standfast.prompt.fitting import in_place
+from standfast.prompt.fitting import TWO_CALLS, in_first_form, in_place, renamed
 from standfast.prompt.model import SYSTEM_ROLES, Item, Kind, Part, Sent, Tier, Unit
-from standfast.prompt.naming import drifts
+from standfast.prompt.naming import drifts, forms
 from standfast.prompt.parted import Step, call_ids
 from standfast.prompt.replay import Replay, learn_ids
 from standfast.prompt.restore import OURS, Means, is_attached
@@ -18,8 +18,9 @@ from standfast.prompt.story import Row, Story
 class Rewritten:
     """Goes through a story and sends each unit of the request."""
 
-    def __init__(self, story: Story, replay: Replay, means: Means) -> None:
-        self._story, self._replay, self._means = story, replay, means
+    def __init__(self, story: Story, went: Sequence[Sent], replay: Replay, means: Means) -> None:
+        """``went``: what the story calls old, as it went out."""
+        self._story, self._went, self._replay, self._means = story, went, replay, means
         self._dialect, self._items = replay.request.dialect, replay.items
         self._front: list[Item] = []
         """What goes out again in front of the next unit."""
@@ -66,7 +67,7 @@ class Rewritten:
     # Steps, one kind each
 
     def _same(self, step: Step) -> None:
-        unit, sent = self._story.new[step.new.start], self._story.old[step.old.start]
+        unit, sent = self._story.new[step.new.start], self._went[step.old.start]
         right = not unit.answers or self._answers_same(unit, sent)
         self._put(self._replay.again(unit, sent) if right else self._replay.as_came(unit))
 
@@ -83,10 +84,10 @@ class Rewritten:
             self._put(self._without(unit, sent) if self._holds_moved(unit) else sent)
 
     def _dropped(self, step: Step) -> None:
-        old = [item for sent in self._story.sent(step) for item in sent.items]
-        if not old:
+        pairs = [(item, went) for sent, went in self._old(step) for item in sent.items]
+        if not pairs:
             return
-        unit = self._story.new[step.new.start]
+        old, unit = [item for item, _ in pairs], self._story.new[step.new.start]
         thoughts = [item for item in old if item.role == "reasoning"]
         if len(thoughts) == len(old):
             mends = self._means.thinks_alike and all(self._means.is_sealed(i, i.parts[0]) for i in old)
@@ -94,25 +95,30 @@ class Rewritten:
             self._front += old * mends
             return
         cut = []
-        for item in old:
+        for item, went in pairs:
             if is_attached(item) and item.parts and all(p.meaning in self._story.away for p in item.parts):
                 mends = all(p.meaning in self._moved for p in item.parts)
                 self._change("H10", unit, item.wire, mends=mends)
-                self._front += [item] * mends
+                self._front += went.items * mends
+                self._ours = self._ours or (mends and went.ours)
             elif meaning(item) in self._story.strays:
                 self._stray(item, unit)
             else:
                 cut.append(item)
         if cut and len(cut) > sum(item.role == "reasoning" for item in cut):
-            self._pruned(cut, unit, alone=len(cut) == len(old))
+            mends = len(cut) == len(old) and self._may_hold(cut)
+            self._change("H7", unit, cut[0].wire, mends=mends)
+            if mends:
+                self._front += self._as_sent(step)
+                self._ours = True
+                self._hold(cut, ())
 
-    def _pruned(self, cut: list[Item], unit: Unit, *, alone: bool) -> None:
-        mends = alone and self._may_hold(cut)
-        self._change("H7", unit, cut[0].wire, mends=mends)
-        if mends:
-            self._front += cut
-            self._ours = True
-            self._hold(cut, ())
+    def _old(self, step: Step) -> list[tuple[Sent, Sent]]:
+        """What was sent, of a step: as the client means it, and as it went out."""
+        return list(zip(self._story.sent(step), self._went[step.old.start :], strict=False))
+
+    def _as_sent(self, step: Step) -> list[Item]:
+        return [item for _, went in self._old(step) for item in went.items]
 
     def _stray(self, item: Item, unit: Unit) -> None:
         """A whole message that stands elsewhere now: told once, at the first of the two places."""
@@ -137,21 +143,23 @@ class Rewritten:
             self._put(sent)
 
     def _pair(self, step: Step) -> None:
-        unit, sent = self._story.new[step.new.start], self._story.old[step.old.start]
+        unit, sent = self._story.new[step.new.start], self._went[step.old.start]
         rows = self._story.rows(step)
         learn_ids(unit.items, sent.items, self._replay.result.ids)
         mends = self._mends(rows, sent, unit)
         for row in rows:
             before, after = row.before or sent.items[0], row.after or unit.items[0]
             self._replay.note(drifts(row.changes, before, after, self._replay.path(unit, row.at)), repaired=mends)
+        formed = self._formed(unit, rows, mends=mends)
         if not mends:
             self._replay.whole = False
-            self._put(self._replay.as_came(unit))
+            self._put(formed)
             return
         ours = any(change.cause in OURS for row in rows for change in row.changes)
         if ours:
             self._hold(sent.items, unit.items)
-        self._put(Sent(in_place(self._dialect, sent.items, unit.items, self._items), unit.links, ours))
+        out = in_place(self._dialect, sent.items, unit.items, self._items)
+        self._put(Sent(out, unit.links, ours or sent.ours))
 
     def _mends(self, rows: Sequence[Row], sent: Sent, unit: Unit) -> bool:
         """Whether a unit may go out as it was sent."""
@@ -170,14 +178,35 @@ class Rewritten:
                 return False
         return keys(in_place(self._dialect, sent.items, unit.items, self._items)) == keys(sent.items)
 
+    def _formed(self, unit: Unit, rows: Sequence[Row], *, mends: bool) -> Sent:
+        """A unit as it came, what in it says the same in the form in which it was sent; these forms are named."""
+        if mends:
+            known = {name: first for name, first in self._replay.result.ids.items() if first != TWO_CALLS}
+            out = [renamed(self._dialect, item, known, self._items) for item in unit.items]
+        else:
+            out = list(self._replay.as_came(unit).items)
+        came = Sent(tuple(out), unit.links)
+        for row in rows:
+            if row.before and row.after:
+                out[row.at] = in_first_form(self._dialect, row.before, out[row.at], self._items)
+        calls = [part.call_id for item in out for part in item.parts if part.kind is Kind.CALL]
+        if len({*calls}) < len(calls):
+            return came
+        for row in rows:
+            if row.before and row.after:
+                path = self._replay.path(unit, row.at)
+                self._replay.note(forms([out[row.at]], [row.after], self._dialect, [path]), repaired=True)
+        learn_ids(unit.items, out, self._replay.result.ids)
+        return Sent(tuple(out), unit.links)
+
     def _joint(self, step: Step) -> None:
         """Messages merged or split go out in the pieces in which they were sent; for a summary, what it sums up."""
         units = self._story.came(step)
-        old = [item for sent in self._story.sent(step) for item in sent.items]
+        is_summary, went = step.cause == "H7", self._as_sent(step)
+        old = went if is_summary else [item for sent in self._story.sent(step) for item in sent.items]
         new = [item for unit in units for item in unit.items]
         out = in_place(self._dialect, old, new, self._items)
-        is_summary = step.cause == "H7"
-        mends = keys(out) == keys(old) and (not is_summary or self._may_hold(old))
+        mends = keys(out) == keys(went) and (not is_summary or self._may_hold(old))
         self._change(step.cause, units[0], old[0].wire, mends=mends)
         if not mends:
             for unit in units:

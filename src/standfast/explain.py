@@ -100,7 +100,7 @@ class Step:
             "tokens": "estimated" if self.usage is None else "scaled to usage",
             "cached_tokens_reported": self.usage.cached_tokens if self.usage else None,
             "gap_seconds": self.gap,
-            "remedy": cause.remedy if cause else None,
+            "remedy": d.primary.remedy if d.primary else cause.remedy if cause else None,
             "provider": self.outlook.rules.provider if self.outlook else None,
             "expected_cached_tokens": round(self.outlook.expected.cached) if self.outlook else None,
             "full_hit": verdict.hit if verdict else None,

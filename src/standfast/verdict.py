@@ -104,7 +104,7 @@ def judge(seen: Evidence, bill: Bill | None = None) -> Verdict:
         repaired=repaired,
         lost_tokens=0 if hit else lost,
         attainable_tokens=could,
-        fix=_fix(cause, seen.outlook, repaired=repaired),
+        fix=_fix(cause, seen.outlook, None if hit else _open(seen.diagnosis), repaired=repaired),
         expected_tokens=expected,
         prompt_tokens=seen.usage.prompt_tokens if seen.usage else None,
         cached_tokens=cached,
@@ -181,9 +181,11 @@ def _agrees(finding: Finding | None, found: Drift | None) -> bool | None:
     return found.tier in tiers if found else not tiers
 
 
-def _fix(cause: str | None, outlook: Outlook | None, *, repaired: bool) -> str:
+def _fix(cause: str | None, outlook: Outlook | None, drift: Drift | None, *, repaired: bool) -> str:
     if cause is None:
         return ""
+    if drift is not None and drift.why:
+        return drift.remedy
     row = CAUSES[cause]
     kind = "policy" if isinstance(row.by, Policy) else "option"
     if repaired or row.by is None or f"{kind} {row.by}" in row.remedy.lower():

@@ -31,12 +31,20 @@ class Drift:
     repaired: bool = False
     at_most: Repair | None = None
     """What can be done about this one, where that is less than the table says of its cause."""
+    why: str = ""
+    """Why this one cannot be mended by what mends others of its cause; empty if it can."""
     lost: int = 0
     """Tokens that this one costs if all before it in render order were mended (estimated)."""
 
     @property
     def repair(self) -> Repair:
         return self.at_most or CAUSES[self.cause].repair
+
+    @property
+    def remedy(self) -> str:
+        """What Standfast does about it, or what to change, in one sentence."""
+        remedy = CAUSES[self.cause].remedy
+        return f"{remedy[:-1]}; not here, for {self.why}." if self.why and not self.repaired else remedy
 
 
 def meaning(item: Item) -> bytes:

@@ -24,9 +24,16 @@ def fitted_all(dialect: Dialect, sent: tuple[Item, ...], came: tuple[Item, ...],
     if sent is came:
         return sent
     if len(sent) != len(came):
-        return in_place(dialect, sent, came, items)
+        return in_place(dialect, [_as_listed(dialect, item, items) for item in sent], came, items)
     out = tuple(fitted(dialect, a, b, items) for a, b in zip(sent, came, strict=True))
     return out if sorted(map(meaning, out)) == sorted(map(meaning, sent)) else came
+
+
+def _as_listed(dialect: Dialect, item: Item, items: Items) -> Item:
+    """A system text that stood alone in its field, as one of several blocks."""
+    if item.tier is not Tier.SYSTEM or item.wire[:1] != b'"' or dialect.is_leading_system("system"):
+        return item
+    return items.get(dialect, item.tier, canonical.key_form(dialect.as_element(canonical.decode(item.wire))))
 
 
 def fitted(dialect: Dialect, old: Item, new: Item, items: Items, *, reshapes: bool = False) -> Item:

@@ -64,12 +64,12 @@ def one_by_one(after: str, found: Sequence[Hunk]) -> Iterator[str]:
         yield "\n".join([*lines[: hunk.line], *hunk.old, *lines[hunk.line + len(hunk.new) :]])
 
 
-def edges(left: Sequence[str], right: Sequence[str]) -> tuple[int, int]:
-    """How many lines two rows have in common at their beginning, and how many of the rest at their end."""
+def edges(left: Sequence[object], right: Sequence[object]) -> tuple[int, int]:
+    """How many lines, or other things, two rows have in common at their beginning, and how many of the rest at their end."""
     head = _same(left, right)
     return head, _same(left[head:][::-1], right[head:][::-1])
 
 
-def _same(left: Sequence[str], right: Sequence[str]) -> int:
-    """How many lines two rows have in common at their beginning."""
+def _same(left: Sequence[object], right: Sequence[object]) -> int:
+    """How many two rows have in common at their beginning."""
     return next((n for n, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), min(len(left), len(right)))

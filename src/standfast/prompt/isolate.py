@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from standfast.prompt import canonical, drift, volatile
 from standfast.prompt.dialects.base import MARKERS, Dialect
-from standfast.prompt.hunks import Hunk, hunks
+from standfast.prompt.hunks import Hunk, edges, hunks
 from standfast.prompt.items import Items
 from standfast.prompt.mended import Mended
-from standfast.prompt.model import SYSTEM_ROLES, Item, Sent, Tier
+from standfast.prompt.model import SYSTEM_ROLES, Item, Sent, Tier, Unit
 from standfast.prompt.quoted import shown
 from standfast.prompt.request import Request
 
@@ -25,21 +25,42 @@ _HINT = b"<system-update>"
 _SAME = "The system prompt applies again exactly as written."
 _SAYS = "The system prompt applies as written, except that it "
 _NOW, _GONE = "now says", "no longer says"
+_FIELDS = frozenset({"type", "role", "content", "text"})
 _LABEL = re.compile(r"[^\d:=]{1,60}[:=]")
 
 
 def can_be_told(old: Sequence[Item], new: Sequence[Item]) -> bool:
     """Whether news can tell all that is another in these system items, if the old ones go out again."""
-    return all(
-        same_but_text(a, b) and _is_clear(drift.text_of(a), drift.text_of(b)) for a, b in zip(old, new, strict=True)
-    )
+    if len(old) == len(new):
+        is_text = all(same_but_text(a, b) for a, b in zip(old, new, strict=True))
+    else:
+        known = {item.key for item in old} & {item.key for item in new}
+        is_text = all(item.key in known or _is_plain(canonical.decode(item.wire)) for item in (*old, *new))
+    lines = {line for item in new for line in drift.text_of(item).splitlines()}
+    return is_text and all(_is_clear(before, after, lines) for before, after in _texts(old, new))
 
 
-def _is_clear(before: str, after: str) -> bool:
+def _texts(old: Sequence[Item], new: Sequence[Item]) -> list[tuple[str, str]]:
+    """The texts that differ: item by item, or all between the first and the last item that do."""
+    if len(old) == len(new):
+        return [(drift.text_of(a), drift.text_of(b)) for a, b in zip(old, new, strict=True) if a.key != b.key]
+    head, tail = edges(drift.keys(old), drift.keys(new))
+    before, after = ("\n".join(map(drift.text_of, row[head : len(row) - tail])) for row in (old, new))
+    return [(before, after)]
+
+
+def _is_clear(before: str, after: str, lines: Collection[str]) -> bool:
     """Whether lines differ, not too many, none of them in code, and none is gone that still stands elsewhere."""
     found = hunks(before, after)
     gone = {line for hunk in found or () for line in _not_replaced(hunk) if line.strip()}
-    return bool(found) and gone.isdisjoint(after.splitlines()) and not is_shown(before, after)
+    return bool(found) and gone.isdisjoint(lines) and not is_shown(before, after)
+
+
+def _is_plain(value: canonical.Json) -> bool:
+    """Whether a system item says nothing beside its text."""
+    if isinstance(value, dict):
+        return value.keys() <= _FIELDS | MARKERS and _is_plain(value.get("content", value.get("text")))
+    return all(map(_is_plain, value)) if isinstance(value, list) else isinstance(value, str)
 
 
 def same_but_text(before: Item, after: Item) -> bool:
@@ -69,8 +90,7 @@ def news(old: Sequence[Item], new: Sequence[Item]) -> str:
     """What a reader of the old system items must be told: lines that are new, and lines that nothing stands for."""
     now: list[str] = []
     gone: list[str] = []
-    for a, b in zip(old, new, strict=True):
-        before, after = drift.text_of(a), drift.text_of(b)
+    for before, after in _texts(old, new):
         for hunk in hunks(before, after) or ():
             now += [*_lead(hunk, before, after), *hunk.new]
             gone += _not_replaced(hunk)
@@ -182,8 +202,13 @@ def _news_of_history(request: Request, items: Items, mended: Mended) -> str:
     return news([old for old, _ in held], [new for _, new in held])
 
 
-def _takes_news(sent: Sent) -> bool:
-    return bool(sent.items) and sent.items[-1].role != "assistant"
+def has_room(request: Request) -> bool:
+    """Whether news can be told anywhere in a request."""
+    return any(map(_takes_news, request.units))
+
+
+def _takes_news(unit: Sent | Unit) -> bool:
+    return bool(unit.items) and unit.items[-1].role != "assistant"
 
 
 def _ends_on(wire: bytes, text: str) -> bool:

@@ -65,7 +65,14 @@ def _system(request: Request, mended: Mended) -> list[Edit]:
     ranges = elements(request.body, request.fields[dialect.system]) if dialect.system in request.fields else []
     if request.first:
         ranges = ranges + elements(request.body, request.fields[dialect.history])[: request.first]
-    return _exchange(ranges, came, mended.system)
+    if len(mended.system) == len(came):
+        return _exchange(ranges, came, mended.system)
+    if not dialect.is_leading_system("system"):  # all of it stands in its field
+        mended.fields[dialect.system] = b"[%s]" % b", ".join(item.wire for item in mended.system)
+        return []
+    own, start = len(came) - request.first, request.fields[dialect.history][0] + 1
+    leading = b"".join(item.wire + b", " for item in mended.system[own:])
+    return [*_exchange(ranges[:own], came[:own], mended.system[:own]), ((start, request.ranges[0][0]), leading)]
 
 
 def _exchange(ranges: Sequence[Range], old: Sequence[Item], new: Sequence[Item]) -> list[Edit]:

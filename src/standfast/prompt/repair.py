@@ -49,6 +49,7 @@ def mend(
     for tier, wanted, got in ((Tier.TOOLS, tools, result.tools), (Tier.SYSTEM, system, result.system)):
         if keys(wanted) != keys(got):  # a shape that has no place for a marker
             result.drifts = [replace(d, repaired=d.repaired and d.tier is not tier) for d in result.drifts]
+            result.news = result.news * (tier is not Tier.SYSTEM)
     if reference is not None:
         compare_params(request, reference.head, leave, result, continues=continues)
         history_to_send(request, reference, leave, items, result, carried, continues=continues)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from difflib import SequenceMatcher
+from typing import NamedTuple
 
 from standfast.policy import Leave, Policy
 from standfast.prompt import canonical, isolate, volatile
@@ -15,6 +17,7 @@ from standfast.prompt.model import Item, Tier, Tip
 from standfast.prompt.request import Request
 from standfast.prompt.sections import Order, compare, follows, permutation
 
+_SHOWN = "it stands in code or in an example"
 _LEAST_SHARED = 120  # characters behind what differs that make it worth moving
 
 
@@ -38,21 +41,87 @@ def system_to_send(
         return old if moved.repair is Repair.LOSSLESS else new
     steps = SequenceMatcher(None, list(map(meaning, old)), list(map(meaning, new)), autojunk=False).get_opcodes()
     if any(i_end - i != j_end - j for _, i, i_end, j, j_end in steps):
-        settle(result.drifts, _came_and_went(request, old, new, steps), repaired=False)
-        return new
-    return _piece_by_piece(request, old, leave, result, firsts, continues=continues)
+        change = _came_and_went(request, old, steps, leave)
+    else:
+        change = _piece_by_piece(request, old, leave, firsts, continues=continues)
+    return _decided(request, change, leave, result, continues=continues)
+
+
+class _Change(NamedTuple):
+    """Two system prompts held against each other."""
+
+    first: Sequence[Item]
+    """All of it as it was sent."""
+    now: Sequence[Item]
+    """The same with what it says now."""
+    drifts: Sequence[Drift]
+    """What ``now`` says otherwise."""
+    forms: Sequence[Drift]
+    """What goes out as it was in either."""
+
+
+def _decided(
+    request: Request, change: _Change, leave: Leave, result: Mended, *, continues: bool
+) -> tuple[Item, ...]:
+    """What goes out of two versions: all as it was sent, with news of what changed, or none."""
+    why = _obstacle(request, change, leave, continues=continues)
+    settle(result.drifts, change.forms, repaired=True)
+    told = [replace(d, why=d.why or why or "") if d.cause in isolate.MOVABLE else d for d in change.drifts]
+    settle(result.drifts, told, repaired=why is None)
+    if why is None and change.drifts:
+        result.news = isolate.news(change.first, change.now)
+    return tuple(change.first if why is None else change.now)
+
+
+def _obstacle(request: Request, change: _Change, leave: Leave, *, continues: bool) -> str | None:
+    """Why what changed may not be frozen and told; None if it may, empty if there is no leave to."""
+    if leave.policy is not Policy.ISOLATE:
+        return ""
+    before, after = ("\n".join(map(text_of, items)) for items in (change.first, change.now))
+    checks = (
+        (all(d.cause in isolate.MOVABLE for d in change.drifts), "more than that changed in the system prompt"),
+        (not any(d.why for d in change.drifts), _SHOWN),
+        (continues or volatile.looks_volatile(before, after), "what was sent before is of another session"),
+        (isolate.can_be_told(change.first, change.now), "what is gone still stands elsewhere, or is no text alone"),
+        (_has_place(request, change.first), "the request has no place for what was sent"),
+    )
+    return next((why for may, why in checks if not may), None)
+
+
+def _has_place(request: Request, first: Sequence[Item]) -> bool:
+    """Whether these system items can go out in a request that may have fewer or more, and news behind them."""
+    if not isolate.has_room(request) or not first:
+        return False
+    if len(first) == len(request.head.system) or not request.dialect.is_leading_system("system"):
+        return True
+    strings = [sum(item.wire[:1] == b'"' for item in items) for items in (first, request.head.system)]
+    start = request.fields[request.dialect.history][0]
+    return strings[0] == strings[1] and request.body[start : start + 1] == b"["
 
 
 def _came_and_went(
-    request: Request, old: Sequence[Item], new: Sequence[Item], steps: Sequence[tuple[str, int, int, int, int]]
-) -> list[Drift]:
-    """Blocks that were added or taken out, or changed beside that: one drift for each place."""
-    drifts = []
+    request: Request, old: Sequence[Item], steps: Sequence[tuple[str, int, int, int, int]], leave: Leave
+) -> _Change:
+    """Blocks that were added or taken out, or changed beside that: the drifts of each place."""
+    new = request.head.system
+    first: list[Item] = []
+    now: list[Item] = []
+    drifts: list[Drift] = []
+    forms: list[Drift] = []
     for kind, i, i_end, j, j_end in steps:
-        if kind != "equal":
+        if kind == "equal":
+            kept = [b if _is_kept(b, leave.pin_billing) else a for a, b in zip(old[i:i_end], new[j:j_end], strict=True)]
+            pairs = enumerate(zip(kept, new[j:j_end], strict=True), j)
+            forms += (system_form(a, b, system_path(request, n)) for n, (a, b) in pairs if a.key != b.key)
+            first += kept
+            now += kept
+        else:
+            first += old[i:i_end]
+            now += new[j:j_end]
             before, after = ("\n".join(map(text_of, items)) for items in (old[i:i_end], new[j:j_end]))
-            drifts.append(system_change(before, after, system_path(request, j)))
-    return drifts
+            changes = volatile.causes_of_changes(before, after)
+            drifts += (_text_drift(cause, system_path(request, j), text, said) for cause, text, said in changes)
+    return _Change(first, now, drifts, forms)
 
 
 def _blocks_moved(request: Request, old: Sequence[Item], new: Sequence[Item]) -> Drift:
@@ -64,31 +133,19 @@ def _blocks_moved(request: Request, old: Sequence[Item], new: Sequence[Item]) ->
 
 
 def _piece_by_piece(
-    request: Request, old: Sequence[Item], leave: Leave, result: Mended, firsts: Firsts, *, continues: bool
-) -> tuple[Item, ...]:
+    request: Request, old: Sequence[Item], leave: Leave, firsts: Firsts, *, continues: bool
+) -> _Change:
     """Two system prompts of as many blocks, held against each other block by block."""
     new = request.head.system
     found = {i: _block_drifts(request, old, new, i, firsts, continues=continues) for i in _differing(old, new, leave)}
     moved = {i for i, drifts in found.items() if drifts[0].cause == "S5" and drifts[0].repair is Repair.LOSSLESS}
     changed = {i for i in found if not _same(old[i], new[i])} - moved
-    frozen = (
-        leave.policy is Policy.ISOLATE
-        and bool(changed)
-        and all(_is_movable(d, text_of(old[i]), text_of(new[i]), continues) for i in changed for d in found[i])
-        and isolate.can_be_told([old[i] for i in changed], [new[i] for i in changed])
+    return _Change(
+        [a if i in found else b for i, (a, b) in enumerate(zip(old, new, strict=True))],
+        [a if i in found.keys() - changed else b for i, (a, b) in enumerate(zip(old, new, strict=True))],
+        [drift for i, drifts in found.items() for drift in drifts if i in changed],
+        [drift for i, drifts in found.items() for drift in drifts if i not in changed],
     )
-    for i, drifts in found.items():
-        settle(result.drifts, drifts, repaired=frozen if i in changed else True)
-    if frozen:
-        result.news = isolate.news([old[i] for i in changed], [new[i] for i in changed])
-    replayed = found.keys() - changed | (changed if frozen else set())
-    return tuple(a if i in replayed else b for i, (a, b) in enumerate(zip(old, new, strict=True)))
-
-
-def _is_movable(drift: Drift, before: str, after: str, continues: bool) -> bool:
-    """Whether ``isolate`` may freeze a block. Of another session only what is volatile by its looks is kept."""
-    by_looks = drift.cause in isolate.MOVABLE and drift.at_most is None
-    return by_looks and (continues or volatile.looks_volatile(before, after))
 
 
 def _differing(old: Sequence[Item], new: Sequence[Item], leave: Leave) -> list[int]:
@@ -120,10 +177,16 @@ def _block_drifts(
             cause = "S7"
         elif cause is None and continues and _varies(text, now, firsts):
             cause = "S3"
-        shown = cause in isolate.MOVABLE and isolate.is_shown(text, now)
-        at_most = Repair.SOURCE if shown else None
-        found.append(Drift(cause or "C1", path, Tier.SYSTEM, text.encode(), now.encode(), at_most=at_most))
+        found.append(_text_drift(cause, path, text, now))
     return found
+
+
+def _text_drift(cause: str | None, path: str, before: str, after: str) -> Drift:
+    """A text that says something else: at the source it must be mended if what changed is code or an example."""
+    drift = Drift(cause or "C1", path, Tier.SYSTEM, before.encode(), after.encode())
+    if cause in isolate.MOVABLE and isolate.is_shown(before, after):
+        return replace(drift, at_most=Repair.SOURCE, why=_SHOWN)
+    return drift
 
 
 def _order(before: Item, after: Item) -> Order | None:
@@ -168,9 +231,3 @@ def system_form(before: Item, after: Item, path: str) -> Drift:
     """The same system text in another form: a billing block (S2), or shape and white space (H2)."""
     cause = "S2" if volatile.billing_token(text_of(after)) is not None else "H2"
     return Drift(cause, path, Tier.SYSTEM, before.wire, after.wire)
-
-
-def system_change(before: str, after: str, path: str) -> Drift:
-    """Another system text."""
-    cause = volatile.cause_of_change(before, after) or "C1"
-    return Drift(cause, path, Tier.SYSTEM, before.encode(), after.encode())

@@ -92,7 +92,8 @@ def _alike(old: Item, new: Item) -> list[tuple[Part, Part]]:
     """Parts of two items that say the same; of results those that answer the same call."""
     pairs = align([p.meaning for p in old.parts], [p.meaning for p in new.parts], lambda i, j: 0)
     found = [(old.parts[i], new.parts[j]) for i, j in pairs if i is not None and j is not None]
-    return [(a, b) for a, b in found if a.meaning == b.meaning and (a.kind is not Kind.RESULT or a.call_id == b.call_id)]
+    same = [(a, b) for a, b in found if a.meaning == b.meaning]
+    return [(a, b) for a, b in same if a.kind is not Kind.RESULT or a.call_id == b.call_id]
 
 
 def value_at(wire: bytes, suffix: str) -> Json:

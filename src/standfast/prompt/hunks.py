@@ -34,7 +34,7 @@ def hunks(before: str, after: str) -> list[Hunk] | None:
     if end - head + end_new - head > _MOST_LINES:
         return None
     starts, starts_new = ([0, *accumulate(map(len, lines))] for lines in (old, new))
-    steps = SequenceMatcher(None, left[head:end], right[head:end_new], autojunk=False).get_opcodes()
+    steps = SequenceMatcher(_is_blank, left[head:end], right[head:end_new], autojunk=False).get_opcodes()
     return [
         Hunk(
             tuple(left[head + i : head + i_end]),
@@ -46,6 +46,11 @@ def hunks(before: str, after: str) -> list[Hunk] | None:
         if kind != "equal"
         for i, i_end, j, j_end in _line_by_line(*step)
     ]
+
+
+def _is_blank(line: str) -> bool:
+    """Whether a line is no place at which two texts could be known to be the same."""
+    return not line.strip()
 
 
 def _line_by_line(i: int, i_end: int, j: int, j_end: int) -> Iterator[tuple[int, int, int, int]]:
@@ -64,12 +69,12 @@ def one_by_one(after: str, found: Sequence[Hunk]) -> Iterator[str]:
         yield "\n".join([*lines[: hunk.line], *hunk.old, *lines[hunk.line + len(hunk.new) :]])
 
 
-def edges(left: Sequence[object], right: Sequence[object]) -> tuple[int, int]:
-    """How many lines, or other things, two rows have in common at their beginning, and how many of the rest at their end."""
+def edges(left: Sequence[str], right: Sequence[str]) -> tuple[int, int]:
+    """How many lines two rows have in common at their beginning, and how many of the rest at their end."""
     head = _same(left, right)
     return head, _same(left[head:][::-1], right[head:][::-1])
 
 
-def _same(left: Sequence[object], right: Sequence[object]) -> int:
-    """How many two rows have in common at their beginning."""
+def _same(left: Sequence[str], right: Sequence[str]) -> int:
+    """How many lines two rows have in common at their beginning."""
     return next((n for n, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), min(len(left), len(right)))

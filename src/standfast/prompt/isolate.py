@@ -12,13 +12,15 @@ from collections.abc import Collection, Iterator, Sequence
 
 from standfast.prompt import canonical, drift, volatile
 from standfast.prompt.dialects.base import MARKERS, Dialect
-from standfast.prompt.hunks import Hunk, edges, hunks
+from standfast.prompt.hunks import Hunk, hunks
 from standfast.prompt.items import Items
 from standfast.prompt.mended import Mended
 from standfast.prompt.model import SYSTEM_ROLES, Item, Sent, Tier, Unit
 from standfast.prompt.quoted import shown
 from standfast.prompt.request import Request
 
+Place = tuple[Sequence[Item], Sequence[Item]]
+"""System items as they were sent, and what the client has in their place now."""
 MOVABLE = frozenset({"S1", "S2", "S3", "S4"})
 _GAP, _TAG, _CLOSE = "\n\n", "<system-update>\n", "\n</system-update>"
 _HINT = b"<system-update>"
@@ -29,24 +31,25 @@ _FIELDS = frozenset({"type", "role", "content", "text"})
 _LABEL = re.compile(r"[^\d:=]{1,60}[:=]")
 
 
-def can_be_told(old: Sequence[Item], new: Sequence[Item]) -> bool:
-    """Whether news can tell all that is another in these system items, if the old ones go out again."""
-    if len(old) == len(new):
-        is_text = all(same_but_text(a, b) for a, b in zip(old, new, strict=True))
-    else:
-        known = {item.key for item in old} & {item.key for item in new}
-        is_text = all(item.key in known or _is_plain(canonical.decode(item.wire)) for item in (*old, *new))
-    lines = {line for item in new for line in drift.text_of(item).splitlines()}
-    return is_text and all(_is_clear(before, after, lines) for before, after in _texts(old, new))
+def can_be_told(places: Sequence[Place], now: Sequence[Item]) -> bool:
+    """Whether news can tell all that is another in these places, if what was sent goes out again.
+
+    ``now``: all that the system prompt says now; what is gone must stand nowhere in it.
+    """
+    lines = {line for item in now for line in drift.text_of(item).splitlines()}
+    return all(_is_text(*place) and _is_clear(*_texts(place), lines) for place in places)
 
 
-def _texts(old: Sequence[Item], new: Sequence[Item]) -> list[tuple[str, str]]:
-    """The texts that differ: item by item, or all between the first and the last item that do."""
-    if len(old) == len(new):
-        return [(drift.text_of(a), drift.text_of(b)) for a, b in zip(old, new, strict=True) if a.key != b.key]
-    head, tail = edges(drift.keys(old), drift.keys(new))
-    before, after = ("\n".join(map(drift.text_of, row[head : len(row) - tail])) for row in (old, new))
-    return [(before, after)]
+def _is_text(old: Sequence[Item], new: Sequence[Item]) -> bool:
+    """Whether items differ in their text only."""
+    if len(old) == len(new) and all(same_but_text(a, b) for a, b in zip(old, new, strict=True)):
+        return True
+    return all(_is_plain(canonical.decode(item.wire)) for item in (*old, *new))
+
+
+def _texts(place: Place) -> tuple[str, str]:
+    before, after = ("\n".join(map(drift.text_of, items)) for items in place)
+    return before, after
 
 
 def _is_clear(before: str, after: str, lines: Collection[str]) -> bool:
@@ -86,11 +89,11 @@ def _without_text(value: canonical.Json) -> bytes:
     return canonical.meaning_form(rest(value))
 
 
-def news(old: Sequence[Item], new: Sequence[Item]) -> str:
+def news(places: Sequence[Place]) -> str:
     """What a reader of the old system items must be told: lines that are new, and lines that nothing stands for."""
     now: list[str] = []
     gone: list[str] = []
-    for before, after in _texts(old, new):
+    for before, after in map(_texts, places):
         for hunk in hunks(before, after) or ():
             now += [*_lead(hunk, before, after), *hunk.new]
             gone += _not_replaced(hunk)
@@ -194,12 +197,12 @@ def _front(text: str) -> str | None:
 
 def _news_of_history(request: Request, items: Items, mended: Mended) -> str:
     """What system messages in the midst of the history say now, that go out as they were sent."""
-    held = []
+    held: list[Place] = []
     for unit, sent in zip(request.units, mended.sent, strict=True):
         if sent.ours and unit.items[0].role in SYSTEM_ROLES:
             meant = [old for item in sent.items if (old := bare(request.dialect, item, items))]
-            held += [(old, unit.items[0]) for old in meant[-1:] if old.role in SYSTEM_ROLES]
-    return news([old for old, _ in held], [new for _, new in held])
+            held += [((old,), unit.items) for old in meant[-1:] if old.role in SYSTEM_ROLES]
+    return news(held)
 
 
 def has_room(request: Request) -> bool:

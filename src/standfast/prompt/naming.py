@@ -125,6 +125,7 @@ def changes(before: Item, after: Item, moved: Collection[bytes] = (), *, newest:
     if sorted(p.meaning for p in old) == sorted(p.meaning for p in new):
         answers = any(part.kind in (Kind.CALL, Kind.RESULT) for part in old)
         return [Change("C1" if answers else "H10", _first_part(old, new))]
+    new = _results_as_in(old, new)
     pairs = align([p.meaning for p in old], [p.meaning for p in new], lambda i, j: int(old[i].kind is new[j].kind) + 1)
     found = []
     for i, j in pairs:
@@ -132,6 +133,20 @@ def changes(before: Item, after: Item, moved: Collection[bytes] = (), *, newest:
         if a is None or b is None or a.meaning != b.meaning:
             found.append(Change(_cause(before, after, a, b, moved, newest), (b or a or old[0]).suffix, a, b))
     return [found[0]._replace(suffix=_first_part(old, new)), *found[1:]]
+
+
+def _results_as_in(old: Sequence[Part], new: Sequence[Part]) -> tuple[Part, ...]:
+    """Parts of an item, with results that others gave too in their order: parallel ones may come in any."""
+    given: list[bytes | None] = [part.meaning if part.kind is Kind.RESULT else None for part in old]
+    found = []
+    for n, part in enumerate(new):
+        if part.kind is Kind.RESULT and part.meaning in given:
+            found.append((given.index(part.meaning), n))
+            given[found[-1][0]] = None
+    ordered = list(new)
+    for (_, place), (_, n) in zip(found, sorted(found), strict=True):
+        ordered[place] = new[n]
+    return tuple(ordered)
 
 
 def _cause(before: Item, after: Item, a: Part | None, b: Part | None, moved: Collection[bytes], newest: bool) -> str:

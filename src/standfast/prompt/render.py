@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from standfast.prompt import canonical
+from standfast.prompt.fingerprint import system_text
 from standfast.prompt.mended import Mended
 from standfast.prompt.model import Head, Item
 from standfast.prompt.request import Range, Request, elements
@@ -45,7 +46,8 @@ def head_sent(request: Request, mended: Mended) -> Head:
     model = canonical.decode(mended.fields["model"]) if "model" in mended.fields else head.model
     if mended.tools is head.tools and mended.system is head.system and (model, routes) == (head.model, head.routes):
         return head
-    return replace(head, model=str(model), tools=mended.tools, system=mended.system, routes=routes)
+    text = head.system_text if mended.system is head.system else system_text(mended.system)
+    return replace(head, model=str(model), tools=mended.tools, system=mended.system, routes=routes, system_text=text)
 
 
 def _tools(request: Request, mended: Mended) -> list[Edit]:

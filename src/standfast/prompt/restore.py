@@ -75,7 +75,7 @@ def _attachment(means: Means, change: Change, before: Item, after: Item, moved: 
 
 
 def _volatile(means: Means, change: Change, before: Item, after: Item, moved: Collection[bytes]) -> bool:
-    return means.leave.policy is Policy.ISOLATE and isolate.can_be_told([before], [after])
+    return means.leave.policy is Policy.ISOLATE and isolate.can_be_told([((before,), (after,))], [after])
 
 
 _WAYS: dict[str, Way] = {

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
-from difflib import SequenceMatcher
-from typing import NamedTuple
+from dataclasses import dataclass, field, replace
 
 from standfast.policy import Leave, Policy
 from standfast.prompt import canonical, isolate, volatile
+from standfast.prompt.align import Pair, align
 from standfast.prompt.causes import Repair
 from standfast.prompt.drift import Drift, keys, meaning, text_of, texts_of
 from standfast.prompt.mended import Firsts, Mended, settle
@@ -39,37 +38,34 @@ def system_to_send(
         moved = _blocks_moved(request, old, new)
         settle(result.drifts, [moved], repaired=moved.repair is Repair.LOSSLESS)
         return old if moved.repair is Repair.LOSSLESS else new
-    steps = SequenceMatcher(None, list(map(meaning, old)), list(map(meaning, new)), autojunk=False).get_opcodes()
-    if any(i_end - i != j_end - j for _, i, i_end, j, j_end in steps):
-        change = _came_and_went(request, old, steps, leave)
-    else:
-        change = _piece_by_piece(request, old, leave, firsts, continues=continues)
+    change = _compared(request, old, leave, firsts, continues=continues)
     return _decided(request, change, leave, result, continues=continues)
 
 
-class _Change(NamedTuple):
+@dataclass(slots=True)
+class _Change:
     """Two system prompts held against each other."""
 
-    first: Sequence[Item]
+    first: list[Item] = field(default_factory=list)
     """All of it as it was sent."""
-    now: Sequence[Item]
+    now: list[Item] = field(default_factory=list)
     """The same with what it says now."""
-    drifts: Sequence[Drift]
-    """What ``now`` says otherwise."""
-    forms: Sequence[Drift]
+    places: list[isolate.Place] = field(default_factory=list)
+    """Where it says something else now."""
+    drifts: list[Drift] = field(default_factory=list)
+    """What these are called."""
+    forms: list[Drift] = field(default_factory=list)
     """What goes out as it was in either."""
 
 
-def _decided(
-    request: Request, change: _Change, leave: Leave, result: Mended, *, continues: bool
-) -> tuple[Item, ...]:
+def _decided(request: Request, change: _Change, leave: Leave, result: Mended, *, continues: bool) -> tuple[Item, ...]:
     """What goes out of two versions: all as it was sent, with news of what changed, or none."""
-    why = _obstacle(request, change, leave, continues=continues)
+    why = _obstacle(request, change, leave, continues=continues) if change.drifts else None
     settle(result.drifts, change.forms, repaired=True)
     told = [replace(d, why=d.why or why or "") if d.cause in isolate.MOVABLE else d for d in change.drifts]
     settle(result.drifts, told, repaired=why is None)
-    if why is None and change.drifts:
-        result.news = isolate.news(change.first, change.now)
+    if why is None:
+        result.news = isolate.news(change.places)
     return tuple(change.first if why is None else change.now)
 
 
@@ -82,7 +78,7 @@ def _obstacle(request: Request, change: _Change, leave: Leave, *, continues: boo
         (all(d.cause in isolate.MOVABLE for d in change.drifts), "more than that changed in the system prompt"),
         (not any(d.why for d in change.drifts), _SHOWN),
         (continues or volatile.looks_volatile(before, after), "what was sent before is of another session"),
-        (isolate.can_be_told(change.first, change.now), "what is gone still stands elsewhere, or is no text alone"),
+        (isolate.can_be_told(change.places, change.now), "lines that are gone still stand elsewhere"),
         (_has_place(request, change.first), "the request has no place for what was sent"),
     )
     return next((why for may, why in checks if not may), None)
@@ -99,31 +95,6 @@ def _has_place(request: Request, first: Sequence[Item]) -> bool:
     return strings[0] == strings[1] and request.body[start : start + 1] == b"["
 
 
-def _came_and_went(
-    request: Request, old: Sequence[Item], steps: Sequence[tuple[str, int, int, int, int]], leave: Leave
-) -> _Change:
-    """Blocks that were added or taken out, or changed beside that: the drifts of each place."""
-    new = request.head.system
-    first: list[Item] = []
-    now: list[Item] = []
-    drifts: list[Drift] = []
-    forms: list[Drift] = []
-    for kind, i, i_end, j, j_end in steps:
-        if kind == "equal":
-            kept = [b if _is_kept(b, leave.pin_billing) else a for a, b in zip(old[i:i_end], new[j:j_end], strict=True)]
-            pairs = enumerate(zip(kept, new[j:j_end], strict=True), j)
-            forms += (system_form(a, b, system_path(request, n)) for n, (a, b) in pairs if a.key != b.key)
-            first += kept
-            now += kept
-        else:
-            first += old[i:i_end]
-            now += new[j:j_end]
-            before, after = ("\n".join(map(text_of, items)) for items in (old[i:i_end], new[j:j_end]))
-            changes = volatile.causes_of_changes(before, after)
-            drifts += (_text_drift(cause, system_path(request, j), text, said) for cause, text, said in changes)
-    return _Change(first, now, drifts, forms)
-
-
 def _blocks_moved(request: Request, old: Sequence[Item], new: Sequence[Item]) -> Drift:
     """The same blocks in another order, which says nothing unless one of them follows another."""
     moved = [i for i, (a, b) in enumerate(zip(old, new, strict=True)) if not _same(a, b)]
@@ -132,28 +103,41 @@ def _blocks_moved(request: Request, old: Sequence[Item], new: Sequence[Item]) ->
     return Drift("S5", system_path(request, moved[0]), Tier.SYSTEM, before, after, at_most=at_most)
 
 
-def _piece_by_piece(
-    request: Request, old: Sequence[Item], leave: Leave, firsts: Firsts, *, continues: bool
-) -> _Change:
-    """Two system prompts of as many blocks, held against each other block by block."""
-    new = request.head.system
-    found = {i: _block_drifts(request, old, new, i, firsts, continues=continues) for i in _differing(old, new, leave)}
-    moved = {i for i, drifts in found.items() if drifts[0].cause == "S5" and drifts[0].repair is Repair.LOSSLESS}
-    changed = {i for i in found if not _same(old[i], new[i])} - moved
-    return _Change(
-        [a if i in found else b for i, (a, b) in enumerate(zip(old, new, strict=True))],
-        [a if i in found.keys() - changed else b for i, (a, b) in enumerate(zip(old, new, strict=True))],
-        [drift for i, drifts in found.items() for drift in drifts if i in changed],
-        [drift for i, drifts in found.items() for drift in drifts if i not in changed],
-    )
+def _compared(request: Request, old: Sequence[Item], leave: Leave, firsts: Firsts, *, continues: bool) -> _Change:
+    """Two system prompts held against each other block by block; some may have come, and some gone."""
+    new, change, place = request.head.system, _Change(), 0
+    for i, j in _pairs(old, new):
+        before, after = [] if i is None else [old[i]], [] if j is None else [new[j]]
+        path = system_path(request, place if j is None else j)
+        place = place if j is None else j + 1
+        if not (before and after and _same(before[0], after[0])):
+            drifts = _block_drifts(old, new, (before, after), path, firsts, continues=continues)
+            if drifts[0].cause == "S5" and drifts[0].repair is Repair.LOSSLESS:
+                change.forms += drifts
+                after = before
+            else:
+                change.drifts += drifts
+                change.places.append((before, after))
+        elif before[0].key == after[0].key or _is_kept(after[0], leave.pin_billing):
+            before = after
+        else:
+            change.forms.append(system_form(before[0], after[0], path))
+            after = before
+        change.first += before
+        change.now += after
+    return change
 
 
-def _differing(old: Sequence[Item], new: Sequence[Item], leave: Leave) -> list[int]:
-    return [
-        i
-        for i, (a, b) in enumerate(zip(old, new, strict=True))
-        if a.key != b.key and not (_same(a, b) and _is_kept(b, leave.pin_billing))
-    ]
+def _pairs(old: Sequence[Item], new: Sequence[Item]) -> list[Pair]:
+    """Which block stands for which: those that say the same, and between them those that begin or end alike."""
+    before, after = (list(map(text_of, items)) for items in (old, new))
+    left, right = (list(map(meaning, items)) for items in (old, new))
+
+    def likeness(i: int, j: int) -> int:
+        start, end, _ = volatile.changed_span(before[i], after[j])
+        return 1 + start + len(before[i]) - end
+
+    return align(left, right, likeness)
 
 
 def _same(before: Item, after: Item) -> bool:
@@ -161,14 +145,11 @@ def _same(before: Item, after: Item) -> bool:
 
 
 def _block_drifts(
-    request: Request, old: Sequence[Item], new: Sequence[Item], i: int, firsts: Firsts, *, continues: bool
+    old: Sequence[Item], new: Sequence[Item], place: isolate.Place, path: str, firsts: Firsts, *, continues: bool
 ) -> list[Drift]:
-    """What differs in one block; at least one."""
-    path = system_path(request, i)
-    if _same(old[i], new[i]):
-        return [system_form(old[i], new[i], path)]
-    before, after = text_of(old[i]), text_of(new[i])
-    if order := _order(old[i], new[i]):
+    """What differs in one block of two system prompts, or that it came or went; at least one."""
+    before, after = ("".join(map(text_of, items)) for items in place)
+    if all(place) and (order := _order(place[0][0], place[1][0])):
         at_most = Repair.SOURCE if order is Order.BOUND else None
         return [Drift("S5", path, Tier.SYSTEM, before.encode(), after.encode(), at_most=at_most)]
     found = []

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import AnyStr
 
-from standfast.prompt.hunks import edges, hunks, one_by_one
+from standfast.prompt.hunks import Hunk, edges, hunks, one_by_one
 from standfast.prompt.patterns import HINTS, PATTERNS
 
 BILLING_PREFIX = "x-anthropic-billing-header:"
@@ -20,6 +20,8 @@ _BEFORE = rb"(?:\b|(?<=\\[bfnrt]))"  # in JSON a line break before it reads as t
 _ANY_TOKEN = re.compile(_BEFORE + rb"cch=[0-9A-Za-z]+")
 
 _HEADING_WITHIN = 40  # lines
+_DEEPER_THAN_ANY = 7
+_TAG = re.compile(r"<(/?)([\w.:-]*)")
 _LABEL = re.compile(r"([^:=]{1,60})[:=]")
 LONGEST_LINE = 1_000
 """Characters of a line that are looked at."""
@@ -150,14 +152,25 @@ def causes_of_changes(before: str, after: str) -> list[tuple[str | None, str, st
     """
     whole = cause_of_change(before, after), before, after
     found = hunks(before, after) if whole[0] is None else None
-    if not found or not 1 < len(found) <= _MOST_HUNKS:
+    if not found or len(found) > _MOST_HUNKS:
         return [whole]
     each: dict[str | None, tuple[str | None, str, str]] = {}
     now = "\n".join(after.splitlines())
-    for text in one_by_one(after, found):
-        cause = cause_of_change(text, now)
-        each.setdefault(cause, (cause, text, now))
+    for hunk, text in zip(found, one_by_one(after, found), strict=True):
+        for cause in _causes_of_hunk(hunk, text, now):
+            each.setdefault(cause, (cause, text, now))
     return list(each.values()) if len(each) > 1 or None not in each else [whole]
+
+
+def _causes_of_hunk(hunk: Hunk, before: str, after: str) -> list[str | None]:
+    """The cause of one change; two where something volatile went and something else of that kind stands there now."""
+    cause = cause_of_change(before, after)
+    if cause or not (hunk.old and hunk.new) or sum(map(len, hunk.old + hunk.new)) > _LONGEST_CHANGE:
+        return [cause]
+    lines = after.splitlines()
+    neither = "\n".join([*lines[: hunk.line], *lines[hunk.line + len(hunk.new) :]])
+    both = [cause_of_change(before, neither), cause_of_change(neither, after)]
+    return [None] if None in both else both
 
 
 def _first_changed(before: str, after: str) -> str | None:
@@ -179,22 +192,41 @@ def _cause_of_insertion(text: str, start: int, end: int) -> str | None:
 
 
 def _cause_by_hint(before: str, after: str) -> str | None:
-    """What the changed lines, or the headings above them, speak of; None if they do not all speak of one thing."""
+    """What the changed lines, or the headings above them, speak of; None if they do not all speak of one thing.
+
+    Of a section that came or went whole the first thing, if each of its lines speaks of one.
+    """
     old, new = before.splitlines(), after.splitlines()
     head, tail = edges(old, new)
-    causes = {_hint(lines, i) for lines in (old, new) for i in range(head, len(lines) - tail) if lines[i].strip()}
-    return causes.pop() if len(causes) == 1 else None
+    causes = [_hint(lines, i, head) for lines in (old, new) for i in range(head, len(lines) - tail) if lines[i].strip()]
+    is_whole = head + tail in (len(old), len(new)) and None not in causes
+    return causes[0] if causes and (is_whole or len({*causes}) == 1) else None
 
 
-def _hint(lines: Sequence[str], index: int) -> str | None:
+def _hint(lines: Sequence[str], index: int, first: int) -> str | None:
+    """What a line speaks of, or the nearest heading above it that speaks of anything.
+
+    A name ("Open files:") reaches to the next empty line; a heading and a tag also over one right below them, and over
+    those that changed too, from index ``first`` on.
+    """
+    is_near, level, closed = True, _DEEPER_THAN_ANY, set[str]()
     for i in range(index, max(-1, index - _HEADING_WITHIN), -1):
         line = lines[i].strip()
-        if i < index and not line:
-            break
-        if i < index and not (line.endswith(":") or line.startswith(("#", "<"))):
+        tag = _TAG.match(line)
+        depth = len(line) - len(line.lstrip("#"))
+        if not line:
+            above = next((text for text in map(str.strip, lines[i::-1]) if text), "")
+            is_near = is_near and above.startswith(("#", "<"))
+            if not is_near and i < first:
+                break
+        elif i < index and tag and (tag[1] or tag[2] in closed):
+            closed ^= {tag[2]}
+        elif i < index and (depth >= level if depth else not (tag or (is_near and line.endswith(":")))):
             continue
-        if cause := _spoken_of(line[:LONGEST_LINE]):
+        elif cause := _spoken_of(line[:LONGEST_LINE]):
             return cause
+        elif depth:
+            level = depth
     return None
 
 

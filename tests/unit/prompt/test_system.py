@@ -195,17 +195,16 @@ def test_isolate_freezes_all_blocks_or_none() -> None:
     assert sent(plan)["system"] == [clocks[0], block(f"{PROSE}\n"), clocks[0]]
 
 
-def test_isolate_leaves_what_is_not_one_text() -> None:
+def test_isolate_leaves_what_is_not_text() -> None:
     image = {"type": "image", "source": {"at": "09:14"}}
     assert not isolated([block(PROSE), block("Now: 09:14")], [block(PROSE), image]).diagnosis.repaired
 
-    def body(*texts: str) -> Any:
-        return [{"role": "system", "content": [block(text) for text in texts]}, {"role": "user", "content": "q"}]
+    def body(*parts: Any) -> Any:
+        return [{"role": "system", "content": [block(PROSE), *parts]}, Q]
 
     session = Session("openai_chat", Policy.ISOLATE)
-    session.send(chat(body(PROSE, "Now: 09:14")))
-    more = [{"role": "assistant", "content": "k"}, {"role": "user", "content": "n"}]
-    plan = session.send(chat([*body(PROSE, "Now:", "09:15"), *more]))
+    session.send(chat(body(block("Now: 09:14"))))
+    plan = session.send(chat([*body(block("Now: 09:15"), {"type": "file", "file": {}}), K, N]))
     assert not plan.diagnosis.repaired
     assert not plan.changed
 

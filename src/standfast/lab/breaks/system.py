@@ -68,7 +68,7 @@ def _exchange(session: Session, path: str, old: str, new: str) -> Callable[[Body
     return change
 
 
-def _varying(maker: Maker, where: str, repair: str = "", by: str = "") -> Break:
+def _varying(maker: Maker, where: str, repair: str = "", by: str | None = None) -> Break:
     def made(session: Session, rng: Random) -> Made:
         old, new = maker(rng)
         while new == old:

@@ -246,3 +246,101 @@ def test_first_difference(before: Any, after: Any, path: str) -> None:
 )
 def test_text_of(value: Any, words: str) -> None:
     assert text_of(item("openai_chat", Tier.MESSAGES, json.dumps(value).encode())) == words
+
+
+ASKED, SPOKEN = (
+    {"role": "user", "content": "q"},
+    [{"role": "assistant", "content": "k"}, {"role": "user", "content": "n"}],
+)
+LONG = "a long result " * 9
+
+
+def speaking(words: str, *calls: Any) -> dict[str, Any]:
+    return {"role": "assistant", "content": words, "tool_calls": list(calls)}
+
+
+BESIDE: list[tuple[str, list[Any], list[Any], list[tuple[str, str, bool]], list[Any]]] = [
+    # dialect, as sent, as it came, what is named, as it goes out
+    (
+        "openai_chat",
+        [ASKED, speaking("one", call("x", '{"a": 1, "b": 2}')), returned("x", "r")],
+        [ASKED, speaking("two", call("y", '{"b":2,"a":1}')), returned("y", "r")],
+        [
+            ("C1", "messages[1].content", False),
+            ("H3", "messages[1].tool_calls[0].id", True),
+            ("H4", "messages[1].tool_calls[0].function.arguments", True),
+            ("H3", "messages[2].content", True),
+        ],
+        [ASKED, speaking("two", call("x", '{"a": 1, "b": 2}')), returned("x", "r")],
+    ),
+    (
+        "openai_chat",
+        [ASKED, calling(call("x"), call("y")), returned("x", '{"a": 1}'), returned("y", LONG)],
+        [ASKED, calling(call("x"), call("y")), returned("x", '{"a":1}'), returned("y", "[cut]")],
+        [("H4", "messages[2].content", True), ("H7", "messages[3].content", False)],
+        [ASKED, calling(call("x"), call("y")), returned("x", '{"a": 1}'), returned("y", "[cut]")],
+    ),
+    (
+        "anthropic",
+        [Q, message("assistant", use("x"), use("y")), message("user", result("x", "r\n"), result("y", LONG))],
+        [Q, message("assistant", use("v"), use("w")), message("user", result("v", "r"), result("w", "[cut]"))],
+        [
+            ("H3", "messages[1].content[0].id", True),
+            ("H7", "messages[2].content[1]", False),
+            ("H3", "messages[2].content[0].tool_use_id", True),
+            ("H2", "messages[2].content[0]", True),
+        ],
+        [Q, message("assistant", use("x"), use("y")), message("user", result("x", "r\n"), result("y", "[cut]"))],
+    ),
+    (
+        "anthropic",
+        [Q, message("assistant", {"type": "thinking", "thinking": "hm"}, use("x", a=1, b=2))],
+        [Q, message("assistant", use("x", b=2, a=1))],
+        [("H6", "messages[1].content[0]", False), ("H4", "messages[1].content[0].input", True)],
+        [Q, message("assistant", use("x", a=1, b=2))],
+    ),
+    (  # whose ids would be one
+        "openai_chat",
+        [ASKED, speaking("", call("x", '{"a": 1}'), call("y", '{"b": 1}'))],
+        [ASKED, speaking("", call("y", '{"a": 1}'), call("x", '{"b": 2}'))],
+        [("C1", "messages[1].tool_calls[1]", False)],
+        [ASKED, speaking("", call("y", '{"a": 1}'), call("x", '{"b": 2}'))],
+    ),
+    (  # whose shape is another, so that one part cannot stand in the other's place
+        "anthropic",
+        [Q, message("assistant", text("a\n"), text("b"))],
+        [Q, {"role": "assistant", "content": "a"}],
+        [("H10", "messages[1].content[1]", False)],
+        [Q, {"role": "assistant", "content": "a"}],
+    ),
+]
+
+
+@pytest.mark.parametrize(("dialect", "before", "after", "named", "out"), BESIDE)
+def test_a_form_beside_a_change(dialect: str, before: Any, after: Any, named: Any, out: Any) -> None:
+    session, make = Session(dialect), chat if dialect == "openai_chat" else anthropic
+    session.send(make(before, tools=[{"name": "f"}]))
+    plan = session.send(make([*after, *SPOKEN], tools=[{"name": "f"}]))
+    assert sent(plan)["messages"] == [*out, *SPOKEN]
+    assert [(d.cause, d.path, d.repaired) for d in plan.diagnosis.drifts] == named
+    again = session.send(make([*after, *SPOKEN, *SPOKEN], tools=[{"name": "f"}]))
+    assert sent(again)["messages"] == [*out, *SPOKEN, *SPOKEN]
+    assert session.failures == []
+
+
+def test_the_marker_of_now_stays_on_a_part_that_goes_out_in_its_first_form() -> None:
+    session = Session("anthropic")
+    session.send(anthropic([Q, message("user", text("a\n"), text("old"))]))
+    mark = {"cache_control": {"type": "ephemeral"}}
+    plan = session.send(anthropic([Q, message("user", {**text("a"), **mark}, text("new")), *MORE]))
+    assert sent(plan)["messages"][1]["content"] == [{**text("a\n"), **mark}, text("new")]
+
+
+def test_parallel_results_in_another_order_are_no_change_beside_one() -> None:
+    start = [Q, message("assistant", use("x"), use("y"))]
+    session = Session("anthropic", Policy.ISOLATE)
+    results = [result("x", "one"), result("y", "two"), text("<reminder>now</reminder>")]
+    session.send(anthropic([*start, message("user", *results)]))
+    plan = session.send(anthropic([*start, message("user", results[1], results[0]), *MORE]))
+    assert causes(plan) == ["H1"]
+    assert sent(plan)["messages"][2]["content"] == results

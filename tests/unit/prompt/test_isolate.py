@@ -8,7 +8,12 @@ from typing import Any
 import pytest
 from unit.prompt.talking import PROSE, Session, answer, anthropic, causes, chat, sent, user
 
-from standfast.policy import Policy
+from standfast.policy import Option, Policy
+from standfast.prompt import isolate
+from standfast.prompt.dialects import DIALECTS
+from standfast.prompt.drift import meaning
+from standfast.prompt.items import Items
+from standfast.prompt.model import Tier
 
 
 def _at(clock: str) -> str:
@@ -119,3 +124,88 @@ def test_a_decoration_of_an_old_turn_is_sent_again() -> None:
         plan = session.send(anthropic([plain, *more], PROSE))
         assert sent(plan)["messages"][0] == first["messages"][0]
         assert plan.diagnosis.repaired or causes(plan) == []
+
+
+@pytest.mark.parametrize("dialect", ["openai_chat", "openai_responses"])
+def test_a_message_in_the_midst_that_changes_again_is_not_held_against_our_own_update(dialect: str) -> None:
+    def body(clock: str, turns: int) -> Any:
+        talk: list[Any] = [{"role": "user", "content": "q0"}, {"role": "developer", "content": f"It is {clock}."}]
+        for n in range(1, turns):
+            talk += [{"role": "assistant", "content": f"a{n}"}, {"role": "user", "content": f"q{n}"}]
+        return chat(talk) if dialect == "openai_chat" else {"model": "m", "input": talk}
+
+    session, before = Session(dialect, Policy.ISOLATE), list[Any]()
+    for n, clock in enumerate(["09:14", "09:15", "09:16", "09:16", "09:17"], 1):
+        plan = session.send(body(clock, n + 1))
+        out = sent(plan)["messages" if dialect == "openai_chat" else "input"]
+        assert causes(plan) == ["S1"] * (n not in (1, 4))
+        assert out[: len(before)] == before
+        assert (f"It is {clock}." in json.dumps(out[-2:])) == (n not in (1, 4))
+        before = out
+    assert session.failures == []
+
+
+def test_what_the_model_goes_on_with_stands_behind_the_news() -> None:
+    session = Session("anthropic", Policy.ISOLATE)
+    session.send(anthropic(_history(1), _at("12:00")))
+    prefill = {"role": "assistant", "content": "{"}
+    body = sent(session.send(anthropic([*_history(1), prefill], _at("12:01"))))
+    assert body["system"] == _at("12:00")
+    assert "12:01" in json.dumps(body["messages"][0])
+    assert body["messages"][1] == prefill
+
+
+def test_what_was_told_in_a_turn_that_is_held_back_is_not_told_again() -> None:
+    session = Session("openai_chat", Policy.ISOLATE, Option.WINDOW)
+
+    def body(clock: str, *turns: int) -> Any:
+        talk: list[Any] = [{"role": "system", "content": _at(clock)}]
+        for n in turns:
+            talk += [{"role": "user", "content": f"q{n}"}, {"role": "assistant", "content": f"a{n}"}]
+        return chat(talk[:-1])
+
+    session.send(body("12:00", 0, 1))
+    told = sent(session.send(body("12:01", 0, 1, 2)))
+    session.send(body("12:01", 0, 1, 2, 3))
+    plan = session.send(body("12:01", 0, 3, 4))
+    assert causes(plan) == ["S1", "H7"]
+    assert sent(plan)["messages"][: len(told["messages"])] == told["messages"]
+    assert _texts(sent(plan)).count("<system-update>") == 1
+
+
+TAILS: list[tuple[str, Any]] = [
+    ("anthropic", {"role": "user", "content": "q"}),
+    ("anthropic", {"role": "user", "content": [{"type": "text", "text": "q"}]}),
+    ("anthropic", {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "i", "content": "r"}]}),
+    ("openai_chat", {"role": "user", "content": "q\n\n"}),
+    ("openai_chat", {"role": "user", "content": [{"type": "text", "text": "q"}]}),
+    ("openai_chat", {"role": "tool", "tool_call_id": "i", "content": "r"}),
+    ("openai_responses", "q"),
+    ("openai_responses", {"role": "user", "content": "q"}),
+    ("openai_responses", {"type": "function_call_output", "call_id": "i", "output": "r"}),
+]
+
+
+@pytest.mark.parametrize(("dialect", "value"), TAILS, ids=str)
+@pytest.mark.parametrize("updates", [1, 2])
+@pytest.mark.parametrize("marked", [False, True])
+def test_what_was_told_can_be_taken_off_again(dialect: str, value: Any, updates: int, marked: bool) -> None:
+    items, known = Items(), DIALECTS[dialect]
+    elements = [value]
+    for n in range(updates):
+        text = f"<system-update>\nIt is {n}:00.\n\nBe kind.\n</system-update>"
+        elements[-1:] = known.with_tail(elements[-1], text)
+    if marked and isinstance(elements[-1], dict) and isinstance(elements[-1].get("content"), str):
+        elements[-1]["content"] = [{"type": known.text_part, "text": elements[-1]["content"], "cache_control": {}}]
+    made = [items.get(known, Tier.MESSAGES, json.dumps(element).encode()) for element in elements]
+    less = [item for one in made if (item := isolate.bare(known, one, items))]
+    assert [meaning(item) for item in less] == [meaning(items.get(known, Tier.MESSAGES, json.dumps(value).encode()))]
+
+
+@pytest.mark.parametrize(
+    "text", ["q", "<system-update> is a tag", "q <system-update>\nx\n</system-update>", "\n</system-update>"]
+)
+def test_a_text_that_only_speaks_of_updates_is_left(text: str) -> None:
+    items = Items()
+    item = items.get(DIALECTS["openai_chat"], Tier.MESSAGES, json.dumps({"role": "user", "content": text}).encode())
+    assert isolate.bare(DIALECTS["openai_chat"], item, items) is item

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from typing import Any
 
@@ -111,6 +112,112 @@ def test_what_is_gone_here_and_stands_there_cannot_be_told() -> None:
     out, plan = isolated("anthropic", *texts)
     assert system_of(out) == texts[1]
     assert [repaired for _, repaired, _ in found(plan)] == [False]
+
+
+TEA, DOGS, NOW, KIND = "Memories:\n- likes tea", "Memories:\n- likes dogs", "It is 09:14.", "Be kind."
+CAME: list[tuple[list[str], list[str], list[str], str]] = [
+    # blocks of the first request, of the second, causes, what is told
+    ([PROSE, KIND], [PROSE, TEA, KIND], ["S4"], f"now says:\n{TEA}"),
+    ([PROSE, TEA, KIND], [PROSE, KIND], ["S4"], f"no longer says:\n{TEA}"),
+    ([PROSE], [NOW, PROSE], ["S1"], f"now says:\n{NOW}"),
+    ([PROSE, TEA, NOW], [PROSE, DOGS], ["S4", "S1"],
+     f"now says:\n- likes dogs\nand no longer says:\n- likes tea\n{NOW}"),
+    ([PROSE, TEA, KIND], [PROSE, KIND, NOW], ["S4", "S1"], f"now says:\n{NOW}\nand no longer says:\n{TEA}"),
+    ([PROSE, NOW], [PROSE, TEA], ["S1", "S4"], f"now says:\n{TEA}\nand no longer says:\n{NOW}"),
+]  # fmt: skip
+
+
+def in_blocks(dialect: str, blocks: list[str], turns: int) -> dict[str, Any]:
+    """The same conversation with a system prompt of several blocks."""
+    value = body(dialect, PROSE, turns)
+    if dialect == "anthropic":
+        return {**value, "system": [{"type": "text", "text": text} for text in blocks]}
+    leading = [{"role": "developer", "content": text} for text in blocks]
+    if dialect == "openai_chat":
+        return {**value, "messages": [*leading, *value["messages"][1:]]}
+    return {**value, "input": [*leading, *value["input"]]}
+
+
+def blocks_of(value: Any) -> list[str]:
+    if isinstance(value.get("system"), str):
+        return [value["system"]]
+    blocks = [block["text"] for block in value.get("system", ())]
+    messages = value["input" if "input" in value else "messages"]
+    leading = itertools.takewhile(lambda message: message.get("role") == "developer", messages)
+    return blocks + [message["content"] for message in leading]
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize(("before", "after", "named", "news"), CAME)
+def test_blocks_that_come_and_go(dialect: str, before: Any, after: Any, named: list[str], news: str) -> None:
+    session = Session(dialect, Policy.ISOLATE)
+    first = sent(session.send(in_blocks(dialect, before, 1)))
+    field = "input" if "input" in first else "messages"
+    for turns in (2, 3):
+        plan = session.send(in_blocks(dialect, after, turns))
+        out = sent(plan)
+        assert [cause for cause, repaired, _ in found(plan) if repaired] == named
+        assert blocks_of(out) == before
+        assert told_in(out) == f"\nThe system prompt applies as written, except that it {news}\n"
+        assert json.dumps(out).count("<system-update>") == 1
+        assert out[field][: len(first[field])] == first[field]
+        first = out
+    assert blocks_of(sent(session.send(in_blocks(dialect, before, 4)))) == before
+    assert session.failures == []
+
+
+KEPT: list[tuple[list[str], list[str], str]] = [
+    ([PROSE, KIND], [PROSE, TEA, "Be bold."], "more than that changed in the system prompt"),
+    ([PROSE, KIND], [PROSE, f"{TEA} in `sh`", KIND], "it stands in code or in an example"),
+    ([PROSE, TEA, TEA + " too"], [PROSE, TEA + " too"], "lines that are gone still stand elsewhere"),
+]
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize(("before", "after", "why"), KEPT)
+def test_blocks_that_stay_as_they_came(dialect: str, before: Any, after: Any, why: str) -> None:
+    session = Session(dialect, Policy.ISOLATE)
+    session.send(in_blocks(dialect, before, 1))
+    plan = session.send(in_blocks(dialect, after, 2))
+    assert blocks_of(sent(plan)) == after
+    assert [d.remedy.endswith(f"; not here, for {why}.") for d in plan.diagnosis.drifts if d.cause == "S4"] == [True]
+    lossless = Session(dialect)
+    lossless.send(in_blocks(dialect, before, 1))
+    plan = lossless.send(in_blocks(dialect, after, 2))
+    assert any("not here" in d.remedy for d in plan.diagnosis.drifts) == why.startswith("it stands")
+
+
+def test_a_system_prompt_that_is_a_string_now_and_a_list_then() -> None:
+    mark = {"cache_control": {"type": "ephemeral"}}
+    listed = [{"type": "text", "text": PROSE}, {"type": "text", "text": TEA, **mark}]
+    for before, after, out in [
+        (PROSE, listed, [{"type": "text", "text": PROSE, **mark}]),
+        (listed, PROSE, [listed[0], {"type": "text", "text": TEA}]),
+    ]:
+        session = Session("anthropic", Policy.ISOLATE)
+        session.send({**body("anthropic", PROSE, 2), "system": before})
+        plan = session.send({**body("anthropic", PROSE, 3), "system": after})
+        assert sent(plan)["system"] == out
+        assert session.failures == []
+
+
+def test_no_system_prompt_is_frozen_where_there_was_none_or_where_nothing_can_be_told() -> None:
+    session = Session("anthropic", Policy.ISOLATE)
+    start = body("anthropic", PROSE, 2)
+    session.send({k: v for k, v in start.items() if k != "system"})
+    plan = session.send(in_blocks("anthropic", [TEA], 3))
+    assert blocks_of(sent(plan)) == [TEA]
+    session = Session("openai_responses", Policy.ISOLATE)
+    session.send(
+        {"model": "m", "instructions": PROSE, "input": [{"role": "developer", "content": NOW}, *start_input()]}
+    )
+    plan = session.send({"model": "m", "instructions": PROSE, "input": "q0 at 09:14"})
+    assert sent(plan)["input"] == "q0 at 09:14"
+    assert session.failures == []
+
+
+def start_input() -> list[Any]:
+    return list(body("openai_responses", PROSE, 1)["input"])
 
 
 SHOWN = [

@@ -214,6 +214,19 @@ BASE = "You help.\n{}\nBe brief."
         ("Sandbox mode: workspace-write", "Sandbox mode: read-only", "S6"),
         ("Cursor is at a.py:7", "Cursor is at b.py:9", "S3"),
         ("Relevant documents:\nA frame lasts.", "Relevant documents:\nA frame lasts.\nSo does a wheel.", "S4"),
+        # Below a heading
+        ("## Memory\n\ntea", "## Memory\n\ndog", "S4"),
+        ("## Memory\n\ntea\n\nUse it.", "## Memory\n\ntea\n\nLose it.", None),
+        ("## Memory\n\ntea\n\n## Rules\n\nUse it.", "## Memory\n\ntea\n\n## Rules\n\nLose it.", None),
+        ("<memory>\ntea\n</memory>\nUse it.", "<memory>\ntea\n</memory>\nLose it.", None),
+        # Sections that come and go
+        ("Hello", "Hello\n\n## Memory\n\ntea\n\nA dog.", "S4"),
+        ("Hello", "Hello\n\n## Memory\n\n### Ann\n\n- tea", "S4"),
+        ("Hello\n\n<memory>\ntea\n\nA dog.\n</memory>", "Hello", "S4"),
+        ("Hello\n\nDate: Monday\nOpen files: a.py", "Hello", "S1"),
+        ("Hello", "Hello\n\n<memory>\ntea\n</memory>\n\nLose it.", None),
+        ("Hello", "Hello\n\nMemory:\n- tea\n\nLose it.", None),
+        ("Hello", "Hello\n\n## Memory\n\ntea\n\n## Rules\n\nLose it.", None),
     ],
 )
 def test_a_change_is_named_by_what_changed_or_what_it_stands_under(before: str, after: str, cause: str | None) -> None:
@@ -228,6 +241,9 @@ def test_a_change_is_named_by_what_changed_or_what_it_stands_under(before: str, 
         ("Now: 09:14\nUse it.\nFrench", "Now: 09:15\nUse it.\nGerman", ["S1", None]),
         ("Now: 09:14\nUse it.\nDay: 2026-10-02", "Now: 09:15\nUse it.\nDay: 2026-10-03", ["S1"]),
         ("French\nUse it.\nmild", "German\nUse it.\nhot", [None]),
+        ("Now: 09:14\n\nUse it.", "Use it.\n\n# Memory\n- tea", ["S1", "S4"]),
+        ("Day: 2026-10-02", "Memory:\n- tea\n- dogs", ["S1", "S4"]),
+        ("Day: 2026-10-02", "Lose it.", [None]),
         ("same", "same", [None]),
     ],
 )

@@ -17,6 +17,7 @@ from standfast.prompt.request import Request
 from standfast.prompt.sections import Order, compare, follows, permutation
 
 _SHOWN = "it stands in code or in an example"
+_UNTOLD = "an update cannot tell it: more than text changed, too much of it, or a line that is gone stands elsewhere"
 _LEAST_SHARED = 120  # characters behind what differs that make it worth moving
 
 
@@ -78,7 +79,7 @@ def _obstacle(request: Request, change: _Change, leave: Leave, *, continues: boo
         (all(d.cause in isolate.MOVABLE for d in change.drifts), "more than that changed in the system prompt"),
         (not any(d.why for d in change.drifts), _SHOWN),
         (continues or volatile.looks_volatile(before, after), "what was sent before is of another session"),
-        (isolate.can_be_told(change.places, change.now), "lines that are gone still stand elsewhere"),
+        (isolate.can_be_told(change.places, change.now), _UNTOLD),
         (_has_place(request, change.first), "the request has no place for what was sent"),
     )
     return next((why for may, why in checks if not may), None)

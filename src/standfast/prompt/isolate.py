@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 
-from standfast.prompt import canonical, drift, volatile
+from standfast.prompt import canonical, drift, offered, volatile
 from standfast.prompt.dialects.base import MARKERS, Dialect
 from standfast.prompt.hunks import Hunk, hunks
 from standfast.prompt.items import Items
@@ -147,9 +147,10 @@ def tell(request: Request, items: Items, mended: Mended) -> None:
     if _ends_on(told, text) if told else not said:
         return
     unit, dialect = mended.sent[place], request.dialect
-    elements = dialect.with_tail(canonical.decode(unit.items[-1].wire), text)
-    tail = tuple(items.get(dialect, Tier.MESSAGES, canonical.key_form(element)) for element in elements)
-    mended.sent[place] = Sent((*unit.items[:-1], *tail), unit.links, ours=True)
+    at = max(n for n, item in enumerate(unit.items) if not offered.is_change(item))
+    elements = dialect.with_tail(canonical.decode(unit.items[at].wire), text)
+    tail = (items.get(dialect, Tier.MESSAGES, canonical.key_form(element)) for element in elements)
+    mended.sent[place] = Sent((*unit.items[:at], *tail, *unit.items[at + 1 :]), unit.links, ours=True)
 
 
 def tells(sent: Sent) -> bool:
@@ -200,7 +201,8 @@ def _news_of_history(request: Request, items: Items, mended: Mended) -> str:
     held: list[Place] = []
     for unit, sent in zip(request.units, mended.sent, strict=True):
         if sent.ours and unit.items[0].role in SYSTEM_ROLES:
-            meant = [old for item in sent.items if (old := bare(request.dialect, item, items))]
+            said = (item for item in sent.items if not offered.is_change(item))
+            meant = [old for item in said if (old := bare(request.dialect, item, items))]
             held += [((old,), unit.items) for old in meant[-1:] if old.role in SYSTEM_ROLES]
     return news(held)
 

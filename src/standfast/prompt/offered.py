@@ -62,22 +62,23 @@ def _is_open(request: Request) -> bool:
     choice = request.field("tool_choice")
     kind = choice.get("type") if isinstance(choice, dict) else choice
     last = request.items[-1] if request.items else None
-    return kind in _FREE and last is not None and last.role == "user" and not any(map(_is_change, request.items))
+    return kind in _FREE and last is not None and last.role == "user" and not any(map(is_change, request.items))
 
 
-def _is_change(item: Item) -> bool:
+def is_change(item: Item) -> bool:
+    """Whether a message tells tool changes."""
     return item.role == "system" and any(hint in item.wire for hint in _HINTS)
 
 
 def tells(sent: Sent) -> bool:
     """Whether a unit as sent holds a message of ours about tools."""
-    return sent.ours and any(map(_is_change, sent.items))
+    return sent.ours and any(map(is_change, sent.items))
 
 
 def without_changes(sent: Sequence[Sent]) -> list[Sent]:
     """What was sent, our messages about tools left out: a client knows nothing of them."""
     return [
-        Sent(tuple(i for i in unit.items if not _is_change(i)), unit.links, unit.ours) if tells(unit) else unit
+        Sent(tuple(i for i in unit.items if not is_change(i)), unit.links, unit.ours) if tells(unit) else unit
         for unit in sent
     ]
 
@@ -89,7 +90,7 @@ def tell(request: Request, leave: Leave, items: Items, result: Mended) -> None:
     """
     for n, (unit, sent) in enumerate(zip(request.units, result.sent, strict=True)):
         if tells(sent) and (result.offers is None or not _is_answered(result.sent, n)):
-            kept = tuple(item for item in sent.items if not _is_change(item))
+            kept = tuple(item for item in sent.items if not is_change(item))
             result.sent[n] = Sent(kept, unit.links, [i.key for i in kept] != [i.key for i in unit.items])
             result.shared = min(result.shared, n)
     if result.offers is None or leave.tool_changes is None:
@@ -126,7 +127,7 @@ def _blocks(request: Request, items: Items, result: Mended) -> list[Json]:
 def _offered(request: Request, items: Items, declared: Mapping[str, bytes], sent: Sequence[Sent]) -> dict[str, bytes]:
     """The tools that the model is offered at the end of what goes out, each with its meaning."""
     offered = dict(declared)
-    for item in (item for unit in sent if unit.ours for item in unit.items if _is_change(item)):
+    for item in (item for unit in sent if unit.ours for item in unit.items if is_change(item)):
         for block in canonical.decode(item.wire)["content"]:
             tool = block["tool"]
             if block["type"] == "tool_removal":

@@ -224,6 +224,21 @@ def test_beside_isolate_both_are_told() -> None:
         assert prompt(after)[: len(prompt(before))] == prompt(before)
 
 
+def test_news_of_a_retry_stand_beside_the_tools_that_were_told_and_not_in_them() -> None:
+    agent = claude(policy=Policy.ISOLATE)
+    for n, some in enumerate((["a", "b"], ["a"], ["a"])):
+        if n < 2:
+            agent.say()
+        agent.count += 1
+        body = agent.body([agent.tool(name) for name in some])
+        plan = agent.plan({**body, "system": f"{body['system']}\nCurrent time: 2026-10-02 09:1{n}"})
+        assert list(callable_tools(plan)) == some
+    assert agent.failures == []
+    *_, newest, change = json.loads(plan.body)["messages"]
+    assert "09:12" in json.dumps(newest)
+    assert change == {"role": "system", "content": [removal("b")]}
+
+
 # Marks, models, and all of it together
 
 

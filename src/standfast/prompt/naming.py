@@ -7,7 +7,7 @@ each part of it as closely as the table of causes allows, and as C1 if it does n
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from standfast.prompt import canonical, fitting, volatile
@@ -124,7 +124,7 @@ def changes(before: Item, after: Item, moved: Collection[bytes] = (), *, newest:
     old, new = before.parts, after.parts
     if sorted(p.meaning for p in old) == sorted(p.meaning for p in new):
         answers = any(part.kind in (Kind.CALL, Kind.RESULT) for part in old)
-        return [Change("C1" if answers else "H10", _first_part(old, new, lambda part: part.key))]
+        return [Change("C1" if answers else "H10", _first_part(old, new))]
     new = _results_as_in(old, new)
     pairs = align([p.meaning for p in old], [p.meaning for p in new], lambda i, j: int(old[i].kind is new[j].kind) + 1)
     found = []
@@ -132,7 +132,9 @@ def changes(before: Item, after: Item, moved: Collection[bytes] = (), *, newest:
         a, b = old[i] if i is not None else None, new[j] if j is not None else None
         if a is None or b is None or a.meaning != b.meaning:
             found.append(Change(_cause(before, after, a, b, moved, newest), (b or a or old[0]).suffix, a, b))
-    return [found[0]._replace(suffix=_first_part(old, new, lambda part: part.meaning)), *found[1:]]
+    if found[0].after is None:  # what is gone has no place of its own any more
+        found[0] = found[0]._replace(suffix=_first_part(old, new))
+    return found
 
 
 def _results_as_in(old: Sequence[Part], new: Sequence[Part]) -> tuple[Part, ...]:
@@ -210,10 +212,10 @@ def value_at(item: Item, suffix: str, field: str = "") -> Json:
     return value.get(field, value) if field and isinstance(value, dict) else value
 
 
-def _first_part(before: Sequence[Part], after: Sequence[Part], name: Callable[[Part], bytes]) -> str:
-    """Suffix of the first part that another stands in place of, by key or by meaning."""
+def _first_part(before: Sequence[Part], after: Sequence[Part]) -> str:
+    """Suffix of the first part whose bytes differ."""
     for old, new in zip(before, after, strict=False):
-        if name(old) != name(new):
+        if old.key != new.key:
             return new.suffix
     longer = before if len(before) > len(after) else after
     return longer[min(len(before), len(after))].suffix if len(before) != len(after) else ""

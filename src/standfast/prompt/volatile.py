@@ -22,6 +22,7 @@ _ANY_TOKEN = re.compile(_BEFORE + rb"cch=[0-9A-Za-z]+")
 _HEADING_WITHIN = 40  # lines
 _DEEPER_THAN_ANY = 7
 _TAG = re.compile(r"<(/?)([\w.:-]*)")
+_SAYS_NOTHING = re.compile(r"\s*(?:<[^<>]*>\s*)?")
 _LABEL = re.compile(r"([^:=]{1,60})[:=]")
 LONGEST_LINE = 1_000
 """Characters of a line that are looked at."""
@@ -198,7 +199,8 @@ def _cause_by_hint(before: str, after: str) -> str | None:
     """
     old, new = before.splitlines(), after.splitlines()
     head, tail = edges(old, new)
-    causes = [_hint(lines, i, head) for lines in (old, new) for i in range(head, len(lines) - tail) if lines[i].strip()]
+    places = ((lines, i) for lines in (old, new) for i in range(head, len(lines) - tail))
+    causes = [_hint(lines, i, head) for lines, i in places if not _SAYS_NOTHING.fullmatch(lines[i])]
     is_whole = head + tail in (len(old), len(new)) and None not in causes
     return causes[0] if causes and (is_whole or len({*causes}) == 1) else None
 

@@ -310,7 +310,7 @@ BESIDE: list[tuple[str, list[Any], list[Any], list[tuple[str, str, bool]], list[
         "anthropic",
         [Q, message("assistant", text("a\n"), text("b"))],
         [Q, {"role": "assistant", "content": "a"}],
-        [("H10", "messages[1].content[1]", False)],
+        [("H10", "messages[1].content", False)],
         [Q, {"role": "assistant", "content": "a"}],
     ),
 ]

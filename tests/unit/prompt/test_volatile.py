@@ -223,6 +223,8 @@ BASE = "You help.\n{}\nBe brief."
         ("Hello", "Hello\n\n## Memory\n\ntea\n\nA dog.", "S4"),
         ("Hello", "Hello\n\n## Memory\n\n### Ann\n\n- tea", "S4"),
         ("Hello\n\n<memory>\ntea\n\nA dog.\n</memory>", "Hello", "S4"),
+        ("Hello", "<env>\ncwd: here\nbranch: main\n</env>\n\nHello", "S3"),
+        ("Hello", "Hello\n\n<env>\n</env>", None),
         ("Hello\n\nDate: Monday\nOpen files: a.py", "Hello", "S1"),
         ("Hello", "Hello\n\n<memory>\ntea\n</memory>\n\nLose it.", None),
         ("Hello", "Hello\n\nMemory:\n- tea\n\nLose it.", None),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Callable, Sequence
 from random import Random
+from typing import Any
 
 from standfast.lab.breaks import wording
 from standfast.lab.breaks.made import LOSSLESS, POLICY, Break, Made, at, shuffled
@@ -84,9 +86,53 @@ def _table(makers: Sequence[Maker]) -> tuple[Break, ...]:
     return tuple(_varying(maker, _WHERES[(i + j) % 4]) for j in range(4) for i, maker in enumerate(makers))
 
 
-CLOCKS = _table(wording.CLOCKS)
-WORKSPACES = _table(wording.WORKSPACES)
-MEMORIES = _table(wording.MEMORIES)
+def _appearing(maker: Maker, where: str, *, comes: bool) -> Break:
+    """A paragraph or a block that stands in one of two requests only."""
+
+    def made(session: Session, rng: Random) -> Made:
+        if where == "alone" and session.dialect != ANTHROPIC:
+            raise Unfit("no blocks")
+        (text, _), field = maker(rng), "system" if session.dialect == ANTHROPIC else "instructions"
+        bare = [_system_of(body, field) for body in session.both()]
+        path = _plant(session, text, where, rng)
+        full = _system_of(session.after, field)
+        if comes:
+            for body, without in zip(session.both(), bare, strict=True):
+                _put_system(body, field, without)
+
+        def change(after: Body) -> str:
+            _put_system(after, field, full if comes else bare[1])
+            return path
+
+        return Made(change, f"{text!r} {'comes' if comes else 'goes'}, {where}")
+
+    return made
+
+
+def _system_of(body: Body, field: str) -> Any:
+    return copy.deepcopy(body[field] if field in body else history(body)[0])
+
+
+def _put_system(body: Body, field: str, value: Any) -> None:
+    if field in body:
+        body[field] = copy.deepcopy(value)
+    else:
+        history(body)[0] = copy.deepcopy(value)
+
+
+def _volatile(makers: Sequence[Maker]) -> tuple[Break, ...]:
+    """Such a table, in which every fifth text comes or goes whole."""
+    rows: list[Break] = []
+    for i, varying in enumerate(_table(makers)):
+        rows.append(varying)
+        if i % 4 == 3:
+            rows.append(_appearing(makers[i % len(makers)], _WHERES[i // 4 % 4], comes=i % 8 < 4))
+    return tuple(rows)
+
+
+CLOCKS = _volatile(wording.CLOCKS)
+WORKSPACES = _volatile(wording.WORKSPACES)
+MEMORIES = _volatile(wording.MEMORIES)
 MODES = _table(wording.MODES)
 
 

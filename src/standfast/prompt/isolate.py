@@ -175,6 +175,8 @@ def _untold(value: canonical.Json) -> canonical.Json:
     match value:
         case str():
             return _front(value)
+        case {"role": "tool"}:  # nothing is told inside a result
+            return value
         case {"content": content}:
             less = _untold(content)
             return None if less is None else {**value, "content": less}

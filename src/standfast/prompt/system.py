@@ -18,6 +18,7 @@ from standfast.prompt.sections import Order, compare, follows, permutation
 
 _SHOWN = "it stands in code or in an example"
 _UNTOLD = "an update cannot tell it: more than text changed, too much of it, or a line that is gone stands elsewhere"
+_EDGE = 200  # characters at either end of a block by which another version of it is known
 _LEAST_SHARED = 120  # characters behind what differs that make it worth moving
 
 
@@ -131,13 +132,14 @@ def _compared(request: Request, old: Sequence[Item], leave: Leave, firsts: First
 
 def _pairs(old: Sequence[Item], new: Sequence[Item]) -> list[Pair]:
     """Which block stands for which: those that say the same, and between them those that begin or end alike."""
-    before, after = (list(map(text_of, items)) for items in (old, new))
-    left, right = (list(map(meaning, items)) for items in (old, new))
+    texts = [list(map(text_of, items)) for items in (old, new)]
+    heads = [[text[:_EDGE] for text in row] for row in texts]
+    tails = [[text[: -_EDGE - 1 : -1] for text in row] for row in texts]
 
     def likeness(i: int, j: int) -> int:
-        start, end, _ = volatile.changed_span(before[i], after[j])
-        return 1 + start + len(before[i]) - end
+        return 1 + sum(volatile.common_prefix(left[i], right[j]) for left, right in (heads, tails))
 
+    left, right = (list(map(meaning, items)) for items in (old, new))
     return align(left, right, likeness)
 
 

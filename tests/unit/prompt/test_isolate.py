@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from unit.prompt.talking import PROSE, Session, answer, anthropic, causes, chat, sent, user
+from unit.prompt.talking import PROSE, Session, answer, anthropic, causes, chat, returned, sent, user
 
 from standfast.policy import Option, Policy
 from standfast.prompt import isolate
@@ -200,6 +200,12 @@ def test_what_was_told_can_be_taken_off_again(dialect: str, value: Any, updates:
     made = [items.get(known, Tier.MESSAGES, json.dumps(element).encode()) for element in elements]
     less = [item for one in made if (item := isolate.bare(known, one, items))]
     assert [meaning(item) for item in less] == [meaning(items.get(known, Tier.MESSAGES, json.dumps(value).encode()))]
+
+
+def test_a_result_that_ends_like_an_update_is_left() -> None:
+    items, value = Items(), returned("i", "r\n\n<system-update>\nx\n</system-update>")
+    item = items.get(DIALECTS["openai_chat"], Tier.MESSAGES, json.dumps(value).encode())
+    assert isolate.bare(DIALECTS["openai_chat"], item, items) is item
 
 
 @pytest.mark.parametrize(

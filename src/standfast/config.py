@@ -97,7 +97,7 @@ class Settings:
     kv_memory_mb: int = _setting(2048, "Memory for them; blocks that they share count once.")
     kv_archive: str = _setting("disk", "Where states go that leave memory: disk (in state_dir) or none.")
     kv_archive_mb: int = _setting(8192, "Size of the archive; what its policy values least goes first.")
-    kv_codec: str = _setting("raw", "How they are written there: raw.")
+    kv_codec: str = _setting("int4", "How they are written there: int4, int8, lossless or raw.")
     log_level: str = _setting("info", "debug, info, warning or error.")
     upstreams: tuple[Upstream, ...] = ()
     """Empty: the embedded engine."""
@@ -234,7 +234,7 @@ _CHOICES = {
     "policy": (FORM,),
     "ledger": ("sqlite", "memory"),
     "kv_archive": ("disk", "none"),
-    "kv_codec": ("raw",),
+    "kv_codec": ("int4", "int8", "lossless", "raw"),
     "log_level": ("debug", "info", "warning", "error"),
 }
 _TOP = {"port": 1 << 16}

@@ -20,6 +20,7 @@ from rich.text import Text
 
 from standfast import __version__, config
 from standfast.cli.cache import cache, check_archive
+from standfast.cli.codec import codec
 from standfast.cli.figures import CONFIG, bill, providers
 from standfast.cli.whatif import whatif
 from standfast.config import Settings, require_key_if_exposed
@@ -297,6 +298,7 @@ app.add_command(providers)
 app.add_command(bill)
 app.add_command(whatif)
 app.add_command(cache)
+app.add_command(codec)
 
 
 def _load(path: Path | None, flags: dict[str, Any], upstreams: tuple[str, ...] = ()) -> Settings:

@@ -7,11 +7,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from standfast.store.codec import Codec
+from standfast.store.codecs.lossless import Lossless
 from standfast.store.layout import Layout
 from standfast.store.names import space_id
 from standfast.store.policy import Policy
 from standfast.store.record import Kind, Record
 from standfast.store.shelf import Shelf
+
+_ALWAYS = Lossless()
+"""For layouts that a tier's codec does not understand."""
 
 
 class Tier:
@@ -110,10 +114,11 @@ class Tier:
         self.on_gone(key)
 
     def _encoded(self, record: Record, layout: Layout | None, exact: int) -> Record:
-        if record.kind is not Kind.BLOCK or layout is None or not self.codec.fits(layout):
+        if record.kind is Kind.CONTEXT or layout is None:
             return record
-        body = self.codec.encode(record.body, layout, len(record.run.tokens), exact)
-        return Record(record.kind, self.codec.id, record.namespace, record.run, record.decoded, memoryview(body))
+        codec = self.codec if self.codec.fits(layout) else _ALWAYS
+        body = codec.encode(record.body, layout, len(record.run.tokens), exact)
+        return Record(record.kind, codec.id, record.namespace, record.run, record.decoded, memoryview(body))
 
     def _fits(self, record: Record) -> bool:
         """Whether there is room for a record now; makes some."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from standfast.errors import RecordBroken
-from standfast.store.codec import Codec
+from standfast.store.codecs import CODECS
 from standfast.store.contexts import Context, Heads, Latest, context_key, heads_of, to_record
 from standfast.store.index import Held, Index
 from standfast.store.layout import Layout
@@ -28,6 +28,8 @@ from standfast.store.tier import Tier
 
 _PEEK = 1 << 10
 """Bytes that hold the head of a block's record."""
+_LARGEST = 1 << 34
+"""Bytes of a decoded state that are believed."""
 _AHEAD = 64
 """Blocks that a shared medium is asked for at once."""
 _RECURS = 2
@@ -73,7 +75,6 @@ class Store:
         ram: Shelf,
         tiers: Sequence[Tier] = (),
         *,
-        codecs: Sequence[Codec] = (),
         contexts: int = 100,
         capacity: int = 4 << 30,
         sinks: int = 4,
@@ -82,14 +83,14 @@ class Store:
         """``ram``: shelf of the latest contexts, at most ``contexts`` of ``capacity`` bytes.
 
         ``tiers``: below it, fast ones first. The last takes everything that is kept, those before it what recurs.
-        ``codecs``: all that may be met there. ``sinks``: so many tokens at the start of a chain are archived exactly.
+        ``sinks``: so many tokens at the start of a chain are archived exactly.
         """
         self.tiers = tuple(tiers)
         self.mover = Mover()
         self.computing = Pace(0.0, 300.0)
         """How fast the engine computes tokens."""
         self._ram, self._clock, self._sinks = ram, clock, sinks
-        self._codecs = {codec.id: codec for codec in (*codecs, *(tier.codec for tier in tiers))}
+        self._codecs = {codec.id: codec for codec in CODECS.values()}
         self._index, self._heads, self._latest = Index(), Heads(), Latest(contexts, capacity)
         self._sketch = Sketch(1 << 16)
         self._lock = threading.RLock()
@@ -210,7 +211,8 @@ class Store:
             expect(record, run)
             if not record.codec:
                 return record.body
-            if record.codec not in self._codecs or record.decoded != layout.token_bytes * len(run.tokens):
+            wanted = layout.token_bytes * len(run.tokens) if layout.planes else record.decoded
+            if record.codec not in self._codecs or not 0 < record.decoded == wanted <= _LARGEST:
                 raise RecordBroken("codec")
             out = memoryview(bytearray(record.decoded))
             self._codecs[record.codec].decode(record.body, layout, len(run.tokens), out)

@@ -29,7 +29,7 @@ def found(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
     for n, text in enumerate(held_out()[:2]):
         (folder / f"{n}.txt").write_text(text, encoding="utf-8")
         words += ["--text", str(folder / f"{n}.txt")]
-    environment = {"STANDFAST_STATE_DIR": str(models.parent)}
+    environment = {"STANDFAST_STATE_DIR": str(models.parent), "STANDFAST_ENGINE_THREADS": "1"}
     result = CliRunner().invoke(app, words, env=environment, catch_exceptions=False, standalone_mode=False)
     return json.loads(result.output)["codecs"]
 

@@ -89,7 +89,7 @@ def _measure(
 
     with tempfile.TemporaryDirectory(prefix="standfast-codecs-") as name:
         (Path(name) / "models").symlink_to(settings.models_dir.resolve())
-        context = prompt + places + 64
+        context = max(prompt + places + 64, 1024)
         alone = replace(settings, state_dir=Path(name), engine_slots=2, engine_context=context, kv=False)
         with embedded.running(alone) as engine:
             folder = embedded.slot_folder(alone)

@@ -46,6 +46,8 @@ class Upstream:
     """Whose rules its cache follows (``standfast providers``); empty: known by the host of the URL, or none."""
     breakpoints: Breakpoints = Breakpoints.PLAN
     """Who sets cache breakpoints."""
+    slots: Path = Path()
+    """Folder in which a llama-server there saves slots, if this program can read and write it; empty: no such thing."""
 
     def takes_model(self, model: str) -> bool:
         """Whether a request for this model may go here."""
@@ -224,7 +226,8 @@ def _upstream(row: Any, index: int, path: Path | None) -> Upstream:
     if not isinstance(models, list | tuple) or not all(isinstance(m, str) for m in models):
         raise ConfigError(f"{where}: models is a list of patterns")
     provider = str(row.get("provider", ""))
-    return Upstream(base.name, base.url, tuple(models), prefix, policy, block, provider, breakpoints)
+    slots = _convert("slots", "Path", row.get("slots", Path()), where)
+    return Upstream(base.name, base.url, tuple(models), prefix, policy, block, provider, breakpoints, slots)
 
 
 _UPSTREAM_KEYS = {f.name for f in fields(Upstream)}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
+import subprocess
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -12,7 +14,11 @@ from typing import Any
 
 import httpx
 import pytest
-from serving import Program
+from serving import Program, serving
+
+from standfast.config import Settings
+from standfast.engines import model
+from standfast.engines.child import COMMAND, ChildConfig
 
 pytestmark = pytest.mark.engine
 
@@ -60,7 +66,6 @@ def _text(answer: Any) -> str:
 
 def archived(program: Program, least: int) -> None:
     """Wait until so many contexts are archived."""
-    from standfast.config import Settings
     from standfast.store.opening import archive
 
     end = time.monotonic() + 30
@@ -111,3 +116,30 @@ def test_kv_can_be_switched_off(start_embedded: Start, tmp_path: Path) -> None:
         response = httpx.post(program.url + PATHS["chat"], json=body, timeout=60)
         assert "x-standfast-kv" not in response.headers
         assert not (program.state / "kv").exists()
+
+
+def test_a_llama_server_by_its_url(models: Path, tmp_path: Path) -> None:
+    """Its slot folder is all that it takes; it is not ours, so nothing is known of it but what it says."""
+    folder, home = tmp_path / "slots", tmp_path / "home"
+    folder.mkdir()
+    home.mkdir()
+    told = ChildConfig(str(model.find(Settings(state_dir=models.parent))), "m", slots=1, context=2048, threads=1,
+                       slot_folder=str(folder))  # fmt: skip
+    with subprocess.Popen(COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        child.stdin.write(told.line())
+        child.stdin.flush()
+        url = json.loads(child.stdout.readline())["url"]
+        config = home / "standfast.toml"
+        config.write_text(f'[[upstream]]\nname = "there"\nurl = "{url}"\nprovider = "llama.cpp"\nslots = "{folder}"\n')
+        with serving(home, "--config", str(config)) as program:
+            talks = [Talk("Ada"), Talk("Bob", "messages")]
+            prompts = [talk.ask(program, "Where is the map?")["prompt"] for talk in talks]
+            for talk, prompt in zip(talks, prompts, strict=True):  # two sessions, one slot
+                seen = talk.ask(program, "And the globe?")
+                assert seen["computed"] <= seen["prompt"] - prompt
+                assert seen["l1"] > 0
+            program.stop()
+        child.stdin.close()
+    assert list(folder.iterdir()) == []

@@ -67,20 +67,20 @@ def bench(texts: tuple[Path, ...], prompt: int, places: int, as_json: bool, conf
 def _measure(
     settings: Settings, texts: list[str], prompt: int, places: int, progress: Callable[[float], object]
 ) -> list[Row]:
-    from standfast.engines import embedded, model, weights
+    from standfast.engines import embedded, model
     from standfast.engines.llama_server import LlamaServer
     from standfast.lab.codec_bench import Bench
     from standfast.store.codecs import CODECS
     from standfast.store.codecs.quantised import warm
 
-    path = model.ensure(settings)
+    model.ensure(settings)
     warm()
 
     async def run(url: str, folder: Path) -> list[Row]:
         server = LlamaServer(url, folder)
         await server.open()
         try:
-            bench = Bench(server, weights.kv_heads(path), prompt, places)
+            bench = Bench(server, prompt, places)
             return await bench.measure(texts, list(CODECS.values()), progress)
         finally:
             await server.close()

@@ -1,8 +1,9 @@
-"""The states of the embedded engine, as the settings ask for them."""
+"""The states of a llama-server, as the settings ask for them."""
 
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from standfast.config import Settings
@@ -17,18 +18,19 @@ if TYPE_CHECKING:
 logger = logging.getLogger("standfast.engine")
 
 
-def states_of(settings: Settings, url: str) -> States | None:
-    """What keeps the states of the embedded engine; None if that is not wanted, or cannot be had: the log says why."""
+def states_of(settings: Settings, url: str, folder: Path | None = None) -> States | None:
+    """What keeps the states of the embedded engine, or of a llama-server that saves slots in a folder; None if that is
+    not wanted, or cannot be had: the log says why."""
     if not settings.kv:
         return None
     try:
         from standfast.engines.states import States
         from standfast.store.opening import open_store
 
-        path = model.find(settings)
-        digest = weights.known_digest(path, settings.state_dir / "weights.json")
-        server = LlamaServer(url, slot_folder(settings))
-        return States(server, open_store(settings), heads=weights.kv_heads(path), weights=bytes.fromhex(digest))
+        if folder is not None:
+            return States(LlamaServer(url, folder), open_store(settings))
+        digest = weights.known_digest(model.find(settings), settings.state_dir / "weights.json")
+        return States(LlamaServer(url, slot_folder(settings)), open_store(settings), bytes.fromhex(digest))
     except ImportError as error:
         logger.warning("no KV state is kept: %s; pip install 'standfast[kv]'", error)
     except StandfastError as error:

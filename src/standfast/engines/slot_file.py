@@ -30,6 +30,7 @@ _GGML = {0: "f32", 1: "f16", 30: "bf16"}
 _TYPES = {name: number for number, name in _GGML.items()}
 _HEAD, _COUNT, _STATE, _LAYER = Struct("<III"), Struct("<I"), Struct("<IIII"), Struct("<iQ")
 _CELL = np.dtype([("position", "<i4"), ("sequences", "<u4"), ("sequence", "<i4")])
+_LARGEST_HEAD = 128
 _FRAME = 4
 """Numbers around the token ids: -1, 1, how many, and 0 at the end."""
 
@@ -87,8 +88,8 @@ class _Reader:
             raise SlotFileUnknown(f"{len(self._data) - self._at} bytes follow its state")
 
 
-def parse(data: Buffer, heads: int = 1) -> SlotState:
-    """A slot file's contents. ``heads``: KV heads of the model, which the file does not tell.
+def parse(data: Buffer) -> SlotState:
+    """A slot file's contents. It does not tell the size of a head: the largest power of two that may be one is taken.
 
     Raises SlotFileUnknown for anything that is not a plain state of one sequence, all of whose tokens are there.
     """
@@ -104,7 +105,7 @@ def parse(data: Buffer, heads: int = 1) -> SlotState:
             raise SlotFileUnknown(f"stream {stream} has {cells} cells for {len(tokens)} tokens")
         filled = stream
         _check_cells(reader.bytes(cells * _CELL.itemsize))
-        rotations, rows, planes = _layers(reader, cells, heads)
+        rotations, rows, planes = _layers(reader, cells)
     reader.end()
     if len(tokens) and filled < 0:
         raise SlotFileUnknown("it has no state")
@@ -134,7 +135,7 @@ def _check_cells(data: memoryview) -> None:
         raise SlotFileUnknown("its positions have gaps, as with a sliding window")
 
 
-def _layers(reader: _Reader, cells: int, heads: int) -> tuple[tuple[int, int], list[memoryview], list[Plane]]:
+def _layers(reader: _Reader, cells: int) -> tuple[tuple[int, int], list[memoryview], list[Plane]]:
     transposed, layers, *rotations = reader.numbers(_STATE)
     if transposed:
         raise SlotFileUnknown("its values are transposed: start the server with flash attention")
@@ -145,7 +146,7 @@ def _layers(reader: _Reader, cells: int, heads: int) -> tuple[tuple[int, int], l
             if kind not in _GGML:
                 raise SlotFileUnknown(f"its state is quantised (ggml type {kind}): keep the engine's KV at f16")
             rows.append(reader.bytes(cells * size))
-            planes.append(_plane(role, _GGML[kind], size, heads))
+            planes.append(_plane(role, _GGML[kind], size))
     merged = list[Plane]()
     for plane in planes:
         if merged and merged[-1] == Plane(plane.role, plane.dtype, merged[-1].layers, plane.heads, plane.head):
@@ -155,9 +156,10 @@ def _layers(reader: _Reader, cells: int, heads: int) -> tuple[tuple[int, int], l
     return (rotations[0], rotations[1]), rows, merged
 
 
-def _plane(role: str, dtype: str, size: int, heads: int) -> Plane:
+def _plane(role: str, dtype: str, size: int) -> Plane:
     values = size // Plane(role, dtype, 1, 1, 1).row
-    return Plane(role, dtype, 1, heads, values // heads) if values % heads == 0 else Plane(role, dtype, 1, 1, values)
+    head = min(values & -values, _LARGEST_HEAD)
+    return Plane(role, dtype, 1, values // head, head)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,14 +175,14 @@ class WholeState:
 
 
 @contextmanager
-def read_slot(path: Path, heads: int = 1) -> Iterator[SlotState]:
+def read_slot(path: Path) -> Iterator[SlotState]:
     """A slot file, mapped: its views hold until the ``with`` block ends. Raises SlotFileUnknown."""
     with _mapped(path) as view:
-        yield parse(view, heads)
+        yield parse(view)
 
 
 @contextmanager
-def read_whole(path: Path, heads: int = 1) -> Iterator[WholeState]:
+def read_whole(path: Path) -> Iterator[WholeState]:
     """A slot file that is not taken apart. Raises SlotFileUnknown."""
     with _mapped(path) as view:
         yield WholeState(_tokens(_Reader(view))[1].astype("<u4"), view)

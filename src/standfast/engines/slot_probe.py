@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,15 +36,15 @@ class Probed:
     """Digest of what the server computes with: the weights where they are at hand, else their path and format and what
     the model says to a prompt; and the server's build."""
     template: bytes
-    heads: int = 1
+    slots: int
     why: str = ""
     """Why slots are kept whole."""
 
 
-async def probe(server: LlamaServer, heads: int = 1, weights: bytes = b"") -> Probed:
+async def probe(server: LlamaServer, weights: bytes = b"") -> Probed:
     """Save a small state, cut it, put it together again and see that the server goes on from it.
 
-    ``heads``: KV heads of the model where that is known; ``weights``: digest of its weights where they are at hand.
+    ``weights``: digest of the model's weights where they are at hand.
     Raises EngineError if the server cannot be asked or saves no slots at all.
     """
     props = await server.ask("GET", "/props", None)
@@ -55,7 +55,8 @@ async def probe(server: LlamaServer, heads: int = 1, weights: bytes = b"") -> Pr
     saved, cut = server.folder / "probe.slot", server.folder / "probe-cut.slot"
     try:
         await server.save(0, saved.name)
-        return await _tried(server, saved, cut, said, Probed(WHOLE, None, model.digest(), template, heads))
+        whole = Probed(WHOLE, None, model.digest(), template, int(props.get("total_slots", 1)))
+        return await _tried(server, saved, cut, said, whole)
     finally:
         saved.unlink(missing_ok=True)
         cut.unlink(missing_ok=True)
@@ -64,7 +65,7 @@ async def probe(server: LlamaServer, heads: int = 1, weights: bytes = b"") -> Pr
 
 async def _tried(server: LlamaServer, saved: Path, cut: Path, said: Any, whole: Probed) -> Probed:
     try:
-        layout, shape, count = await asyncio.to_thread(_cut, saved, cut, whole.heads)
+        layout, shape, count = await asyncio.to_thread(_cut, saved, cut)
         if await server.restore(0, cut.name) != count:
             raise SlotFileUnknown("the server did not take all tokens of a cut state")
         again = await _say(server, 0)
@@ -74,13 +75,13 @@ async def _tried(server: LlamaServer, saved: Path, cut: Path, said: Any, whole: 
             raise SlotFileUnknown("a cut state does not compute what the whole one does")
     except EngineError as error:
         logger.warning("KV state is kept slot by slot, not in blocks: %s", error)
-        return Probed(WHOLE, None, whole.model, whole.template, whole.heads, str(error))
-    return Probed(layout, shape, whole.model, whole.template, whole.heads)
+        return replace(whole, why=str(error))
+    return replace(whole, layout=layout, shape=shape)
 
 
-def _cut(saved: Path, cut: Path, heads: int) -> tuple[Layout, Shape, int]:
+def _cut(saved: Path, cut: Path) -> tuple[Layout, Shape, int]:
     """Write a part of a saved state again, from small blocks, the last of them cut."""
-    with read_slot(saved, heads) as state:
+    with read_slot(saved) as state:
         parts = [_part(state, start) for start in range(0, _CUT, _BLOCK)]
         write_slot(cut, state.layout, state.shape, parts)
         return state.layout, state.shape, _CUT

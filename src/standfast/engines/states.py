@@ -75,12 +75,12 @@ class Placed:
 class States:
     """One llama-server, and the store its states are kept in. Used from one event loop; the work is done in threads."""
 
-    def __init__(self, server: LlamaServer, store: Store, *, heads: int = 1, weights: bytes = b"") -> None:
-        """``heads``, ``weights``: see ``probe``."""
+    def __init__(self, server: LlamaServer, store: Store, weights: bytes = b"") -> None:
+        """``weights``: see ``probe``."""
         self.store = store
         self.failed = 0
         """Times that a slot could not be saved or restored."""
-        self._server, self._heads, self._weights = server, heads, weights
+        self._server, self._weights = server, weights
         self._probed: Probed | None = None
         self._serial = 0
         self._spare = list[Path]()
@@ -90,9 +90,14 @@ class States:
         """Find out what the server's slots are. Without an answer nothing is kept, and the log says why."""
         await self._server.open()
         try:
-            self._probed = await probe(self._server, self._heads, self._weights)
+            self._probed = await probe(self._server, self._weights)
         except StandfastError as error:
             logger.warning("no KV state is kept: %s", reason(error))
+
+    @property
+    def slots(self) -> int:
+        """Slots of the server; 0 if it could not be asked."""
+        return self._probed.slots if self._probed else 0
 
     async def close(self) -> None:
         """Finish what is to be stored."""
@@ -176,7 +181,7 @@ class States:
         if self._probed is None:
             return
         read = read_whole if self._probed.shape is None else read_slot
-        with read(path, self._heads) as state:
+        with read(path) as state:
             if len(state.tokens) < max(prompt, 1):
                 return  # another request has the slot already
             heads = named.places(prompt or len(state.tokens))

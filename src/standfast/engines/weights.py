@@ -91,19 +91,6 @@ def known_digest(path: Path, notes: Path) -> str:
     return digest
 
 
-def kv_heads(path: Path) -> int:
-    """KV heads of a model, by its file; 1 if that does not tell."""
-    try:
-        import gguf
-
-        reader = gguf.GGUFReader(path)
-        name = reader.fields["general.architecture"].contents()
-        heads = reader.fields[f"{name}.attention.head_count_kv"].contents()
-    except (ImportError, KeyError, ValueError, IndexError, OSError):
-        return 1
-    return heads if isinstance(heads, int) else 1
-
-
 @contextlib.contextmanager
 def publishing(target: Path) -> Iterator[Path]:
     """Write a file so that it is there whole or not at all: yields the path to write to, then syncs and renames."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
 
 from standfast.config import Settings, Upstream
 from standfast.engines.keeping import states_of
@@ -75,6 +76,8 @@ def make_app(
         upstreams = (Upstream(EMBEDDED, engine_url, provider="llama.cpp"),)
         if listeners is not None:
             listeners.add(engine.observe)
+    elif settings.workers <= 1 and (served := next((u for u in upstreams if u.slots != Path()), None)):
+        engine = EngineSide(served.name, None, states_of(settings, served.url, served.slots), observe)
     _calm_collector()
     return Gateway(
         settings,

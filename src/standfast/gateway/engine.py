@@ -76,7 +76,8 @@ class Seat:
 class EngineSide:
     """One engine, at the upstream of that name.
 
-    ``slots`` is None where several workers share the engine: none of them knows what the others left in a slot.
+    ``slots`` is None where several workers share the engine: none of them knows what the others left in a slot. With
+    ``states`` and no ``slots`` the server is asked how many it has.
     """
 
     def __init__(
@@ -85,7 +86,7 @@ class EngineSide:
         self.upstream = upstream
         self._tell = tell
         self._slots = slots
-        self._states = states if slots is not None else None
+        self._states = states
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tasks = set[asyncio.Task[None]]()
 
@@ -94,6 +95,8 @@ class EngineSide:
         self._loop = asyncio.get_running_loop()
         if self._states is not None:
             await self._states.open()
+            if self._slots is None and self._states.slots:
+                self._slots = Slots(self._states.slots)
 
     async def close(self) -> None:
         """Finish what is being taken in."""

@@ -85,9 +85,9 @@ class _Sample:
 class Bench:
     """Measures on one engine of at least two slots."""
 
-    def __init__(self, server: LlamaServer, heads: int, prompt: int, places: int) -> None:
+    def __init__(self, server: LlamaServer, prompt: int, places: int) -> None:
         """``prompt``: tokens whose state is coded; ``places``: tokens of the text behind it that are compared."""
-        self._server, self._heads, self._prompt, self._places = server, heads, prompt, places
+        self._server, self._prompt, self._places = server, prompt, places
 
     async def measure(
         self, texts: Sequence[str], codecs: Sequence[Codec], progress: Callable[[float], object]
@@ -110,7 +110,7 @@ class Bench:
         path = self._server.folder / "sample.slot"
         await self._compute(tokens[: self._prompt])
         await self._server.save(0, path.name)
-        with read_slot(path, self._heads) as state:
+        with read_slot(path) as state:
             layout, shape, blocks = state.layout, state.shape, []
             for start in range(0, self._prompt, _BLOCK):
                 end = min(start + _BLOCK, self._prompt)

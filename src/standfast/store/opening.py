@@ -7,7 +7,7 @@ from standfast.store.codecs import CODECS
 from standfast.store.codecs.quantised import warm
 from standfast.store.media.disk import DiskMedium
 from standfast.store.media.ram import RamMedium
-from standfast.store.policies.prefix import PrefixLRU
+from standfast.store.policies.density import Density
 from standfast.store.shelf import Shelf
 from standfast.store.tier import Tier
 from standfast.store.tiers import Store
@@ -28,4 +28,4 @@ def archive(settings: Settings) -> list[Tier]:
     if settings.kv_archive == "none":
         return []
     size = settings.kv_archive_mb << 20
-    return [Tier("l3", Shelf(DiskMedium(settings.archive, size)), PrefixLRU, CODECS[settings.kv_codec], size)]
+    return [Tier("l3", Shelf(DiskMedium(settings.archive, size)), Density, CODECS[settings.kv_codec], size)]

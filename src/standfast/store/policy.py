@@ -9,9 +9,11 @@ K = TypeVar("K", bound=Hashable)
 
 
 class Policy(Protocol[K]):
-    """An order of keys. It holds no values and knows no capacity: who owns the room asks for victims until it fits.
+    """An order of keys. It holds no values and knows no capacity: who owns the room asks for victims until a newcomer
+    fits, then inserts it.
 
-    Each key is in at most once. All calls take constant time, amortised (logarithmic where a policy keeps a heap).
+    Each key is in at most once. Of a chain that is used the parents are told first. All calls take constant time,
+    amortised (logarithmic where a policy keeps a heap).
     """
 
     def hit(self, key: K) -> None:
@@ -23,7 +25,7 @@ class Policy(Protocol[K]):
         ...
 
     def victim(self) -> K:
-        """Take out the key that should go, and return it: it may be the newest. Raises KeyError if none is in."""
+        """Take out the key that should go, and return it. Raises KeyError if none is in."""
         ...
 
     def discard(self, key: K) -> None:

@@ -14,7 +14,7 @@ class ARC(Generic[K]):
     """Two LRU queues, of keys used once and more often, and a ghost of each; hits in the ghosts move the border.
 
     As published, but for two things. The paper knows the newcomer when it looks for a victim, and moves the border
-    before; here it moves after, so it acts from the next victim on. And lengths are in bytes: the border moves by the
+    before; here it moves after, and acts from the next victim on. And lengths are in bytes: the border moves by the
     published step times the size of the key. The capacity is what is in.
     """
 
@@ -38,7 +38,7 @@ class ARC(Generic[K]):
 
     def insert(self, key: K, size: int, cost: float = 1.0, parent: K | None = None) -> None:
         once, often = self._once_gone, self._often_gone
-        room = self._once.size + self._often.size
+        room = self._once.size + self._often.size + size
         if key in once:
             self._aim = min(self._aim + size * max(often.size / once.size, 1.0), room)
             once.take(key)
@@ -49,7 +49,6 @@ class ARC(Generic[K]):
             self._often.push(key, size)
         else:
             self._once.push(key, size)
-            room += size
             once.trim(max(room - self._once.size, 0))
             often.trim(max(2 * room - self._once.size - once.size - self._often.size, 0))
 

@@ -1,4 +1,7 @@
-"""The optimum, which knows the future: Belady, "A study of replacement algorithms", IBM Systems Journal 1966."""
+"""The optimum, which knows the future.
+
+Belady, "A study of replacement algorithms for a virtual-storage computer", IBM Systems Journal 1966.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""GDSF: Cherkasova, "Improving WWW Proxies Performance with Greedy-Dual-Size-Frequency Caching", HP Labs 1998."""
+"""GDSF.
+
+Cherkasova, "Improving WWW Proxies Performance with Greedy-Dual-Size-Frequency Caching Policy", HP Labs HPL-98-69, 1998.
+"""
 
 from __future__ import annotations
 

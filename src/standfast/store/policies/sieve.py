@@ -19,7 +19,7 @@ class _Node(Generic[K]):
 
 
 class Sieve(Generic[K]):
-    """First in, first out, with a hand that walks from old to new, spares what was used and takes what was not.
+    """First in, first out, with a hand that walks from old to new, spares what was used and takes the first other.
 
     As published. Sizes and costs do not count.
     """

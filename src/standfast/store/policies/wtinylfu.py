@@ -17,7 +17,7 @@ PROTECTED = 0.8
 
 
 class WTinyLFU(Generic[K]):
-    """An LRU window for newcomers; what leaves it comes into a segmented LRU if it was seen more often than its victim.
+    """An LRU window for newcomers; what leaves it stays if it was seen more often than what a segmented LRU lets go.
 
     As published (window of 1 %, protected part of 80 %), measured in bytes. The sketch has no doorkeeper. The border
     between the parts is kept when a victim is wanted: as long as there is room, all that was not used again is window.

@@ -42,8 +42,9 @@ class Contract(RuleBasedStateMachine):
                 continue
             while len(self.inside) >= room:
                 self.let_one_go()
-            parent = key[:-1] if key[:-1] in self.inside else None
-            self.policy.insert(key, size, cost=size / 2, parent=parent)
+            if end > 1 and key[:-1] not in self.inside:
+                return
+            self.policy.insert(key, size, cost=size / 2, parent=key[:-1] if end > 1 else None)
             self.inside.add(key)
 
     @precondition(lambda self: self.inside)

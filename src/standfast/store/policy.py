@@ -21,7 +21,10 @@ class Policy(Protocol[K]):
         ...
 
     def insert(self, key: K, size: int, cost: float = 1.0, parent: K | None = None) -> None:
-        """The key comes in. size: bytes; cost: seconds to make it again; parent: the key it is worthless without."""
+        """The key comes in. size: bytes; cost: seconds to make it again; parent: the key it is worthless without.
+
+        If the parent is not in, the key counts as the first of a chain.
+        """
         ...
 
     def victim(self) -> K:

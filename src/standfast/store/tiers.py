@@ -130,8 +130,6 @@ class Store:
                 keys = [p.entry.run.key for p, place in zip(found.held, places, strict=True) if place == number]
                 shelf = self.tiers[number - 1].shelf if number else self._ram
                 records |= zip(keys, lent.enter_context(shelf.read(found.namespace, keys)), strict=True)
-                if number:
-                    self.tiers[number - 1].hit(keys)
             for part, place in zip(found.held, places, strict=True):
                 record = records.get(part.entry.run.key)
                 body = self._decoded(record, part.entry.run, layout, place or 0) if record else None
@@ -225,6 +223,7 @@ class Store:
         """Archive what is new, give fragments that recur to the tiers in between, delete what is superseded."""
         for number, tier in enumerate(self.tiers, 1):
             is_archive = number == len(self.tiers)
+            tier.hit([run.key for run in chain])  # those from memory too; before a newcomer may push out its own parent
             wanted = [r for r in chain if r.key not in tier and (is_archive or self._sketch.count(r.key) >= _RECURS)]
             with self._ram.read(context.namespace, [run.key for run in wanted]) as records:
                 for run, record in zip(wanted, records, strict=True):
@@ -286,19 +285,15 @@ class Store:
     def _survey(self, number: int) -> None:
         """Learn what a medium holds from before."""
         tier = self.tiers[number - 1]
-        batch = list[bytes]()
-        for key, _ in tier.shelf.medium.keys():  # noqa: SIM118
-            batch.append(key)
-            if len(batch) == _AHEAD:
-                self._note_all(batch, number)
-                batch = []
-        self._note_all(batch, number)
+        keys = [key for key, _ in tier.shelf.medium.keys()]  # noqa: SIM118
+        heads = list[tuple[bytes, bytes, bytes]]()
+        for at in range(0, len(keys), _AHEAD):
+            batch = keys[at : at + _AHEAD]
+            found = zip(batch, tier.shelf.peek(batch, _PEEK), strict=True)
+            heads += [(head[15:11:-1], key, head) for key, head in found if head is not None]
+        for _, key, head in sorted(heads):  # by position: parents first, as policies want to be told
+            self._note(key, head, number)
         tier.trim()
-
-    def _note_all(self, keys: Sequence[bytes], number: int) -> None:
-        for key, head in zip(keys, self.tiers[number - 1].shelf.peek(keys, _PEEK), strict=True):
-            if head is not None:
-                self._note(key, head, number)
 
     def _note(self, key: bytes, head: bytes, number: int) -> bool:
         """A medium holds this record. False if it is none."""

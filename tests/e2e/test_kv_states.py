@@ -64,8 +64,8 @@ def _text(answer: Any) -> str:
     return "".join(part.get("text", "") for part in parts) or "."
 
 
-def archived(program: Program, least: int) -> None:
-    """Wait until so many contexts are archived."""
+def archived(program: Program, least: int, tokens: int = 1) -> None:
+    """Wait until so many contexts of so many tokens are archived."""
     from standfast.store.opening import archive
 
     end = time.monotonic() + 30
@@ -73,7 +73,8 @@ def archived(program: Program, least: int) -> None:
     while True:
         (tier,) = archive(settings)
         keys = [key for key, _ in tier.shelf.medium.keys()]  # noqa: SIM118
-        contexts = sum(head is not None and head[5] == 3 for head in tier.shelf.peek(keys, 8))
+        heads = [head for head in tier.shelf.peek(keys, 12) if head is not None and head[5] == 3]
+        contexts = sum(int.from_bytes(head[8:12], "little") >= tokens for head in heads)
         tier.shelf.medium.close()
         if contexts >= least:
             return
@@ -91,7 +92,7 @@ def test_sessions_come_back_after_others_and_after_a_crash(start_embedded: Start
             seen = talk.ask(program, "And the globe?")
             assert seen["computed"] <= seen["prompt"] - prompts[talk.name]
             prompts[talk.name] = seen["prompt"]
-        archived(program, 4)
+        archived(program, 4, min(prompts.values()))
         program.stop(signal.SIGKILL)
     with start_embedded(tmp_path) as program:
         for talk in talks:

@@ -157,7 +157,9 @@ def _layers(reader: _Reader, cells: int) -> tuple[tuple[int, int], list[memoryvi
 
 
 def _plane(role: str, dtype: str, size: int) -> Plane:
-    values = size // Plane(role, dtype, 1, 1, 1).row
+    values, rest = divmod(size, Plane(role, dtype, 1, 1, 1).row)
+    if not values or rest:
+        raise SlotFileUnknown(f"a row of {size} bytes is no row of {dtype}")
     head = min(values & -values, _LARGEST_HEAD)
     return Plane(role, dtype, 1, values // head, head)
 

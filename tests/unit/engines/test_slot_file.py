@@ -104,6 +104,8 @@ def test_damage_is_refused_or_is_in_the_state_alone(at: int, change: int) -> Non
         (slot_file([-1, 2]), "no text"),
         (slot_file([1], streams=2, stream=9), "no state"),
         (GOOD + b"\0", "1 bytes follow"),
+        (GOOD.replace(struct.pack("<iQ", 1, 12), struct.pack("<iQ", 1, 0)), "row of 0 bytes"),
+        (GOOD.replace(struct.pack("<iQ", 1, 12), struct.pack("<iQ", 1, 11)), "row of 11 bytes"),
         (GOOD.replace(struct.pack("<iQ", 1, 12), struct.pack("<iQ", 8, 12)), "quantised"),
     ],
 )
